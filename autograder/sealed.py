@@ -1,0 +1,300 @@
+"""Grade one notebook: the student's cells run in a sealed kernel, the hidden cases and the comparison here.
+
+The notebook is a repaired one (see :mod:`autograder.submission`): every exercise has one solution cell and one test
+cell. Student cells run in the page's order; where a test cell stands, its exercise is judged by calls into the kernel.
+Visible asserts are the student's own check and earn nothing, so they are not run: every hidden case decides for itself.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import psutil
+import zmq.asyncio
+from jupyter_core.utils import run_sync
+from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from autograder.calls import Call, Outcome, read_outcome
+from autograder.exercise import Chapter
+from autograder.sandbox import SealedKernelManager, descendants, require_sandbox
+from autograder.scoring import NOT_DEFINED, ExerciseResult, judge
+from autograder.wire import WireError
+
+MAX_FRAME = 40_000_000
+MAX_OUTPUTS = 2_000_000
+MAX_LOSSES = 2
+GRACE = 2.0
+TIMED_OUT = "TimeLimit"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds: of a cell, of computing in one call of a student's function, and of a whole notebook."""
+
+    cell: int = 60
+    call: float = 10.0
+    notebook: float = 900.0
+
+
+@dataclass(frozen=True)
+class NotebookResult:
+    """What one notebook earned. ``warnings`` say what was odd about it."""
+
+    chapter: str
+    exercises: tuple[ExerciseResult, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """Points earned."""
+        return round(sum(result.points for result in self.exercises), 2)
+
+    @property
+    def max_score(self) -> float:
+        """Points that can be earned."""
+        return sum(result.max_points for result in self.exercises)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `course check --json` prints it."""
+        head = {"chapter": self.chapter, "score": self.score, "max_score": self.max_score}
+        return head | {"exercises": [e.to_json() for e in self.exercises], "warnings": list(self.warnings)}
+
+
+def grade_notebook(
+    notebook: NotebookNode,
+    chapter: Chapter,
+    files: tuple[Path, ...] = (),
+    sandboxed: bool = True,
+    limits: Limits | None = None,
+) -> dict[str, ExerciseResult]:
+    """Run a repaired notebook and judge its exercises; outputs of the student's cells are written into ``notebook``.
+
+    files: laid into the student's folder (the toolbox).
+    Raises SandboxError if there is no sandbox and ``sandboxed`` is true.
+    """
+    if sandboxed:
+        require_sandbox()
+    results: dict[str, ExerciseResult] = {}
+    with sealed_session(notebook, files, sandboxed, limits or Limits()) as session:
+
+        def judge_here(name: str) -> None:
+            exercise = chapter[name]
+            earlier = {other: RemoteAnswer(session, other) for other in exercise.builds_on}
+            results[name] = judge(exercise, RemoteAnswer(session, name), earlier)
+
+        for index, cell in enumerate(notebook.cells):
+            if name := judged_by(cell):
+                judge_here(name)
+            elif cell.cell_type == "code":
+                session.run(index)
+        for name, result in results.items():
+            if all(failure.message == NOT_DEFINED for failure in result.failed) and result.failed:
+                judge_here(name)  # perhaps defined further down than its test
+    return results
+
+
+def judged_by(cell: NotebookNode) -> str:
+    """The exercise that a test cell judges, or ""."""
+    metadata = cell.metadata.get("nbgrader", {})
+    return metadata["grade_id"].removeprefix("test_") if metadata.get("grade") else ""
+
+
+@dataclass
+class RemoteAnswer:
+    """A student's function in its kernel. After it was stopped twice, no more of it is run."""
+
+    session: SealedSession
+    name: str
+    losses: int = 0
+
+    def call(self, call: Call) -> Outcome:
+        """See :class:`autograder.calls.Answer`."""
+        if self.losses >= MAX_LOSSES:
+            return Outcome("lost", detail="not run, since your function had to be stopped before")
+        outcome = self.session.call(self.name, call)
+        self.losses += outcome.status == "lost"
+        return outcome
+
+
+@contextmanager
+def sealed_session(
+    notebook: NotebookNode, files: tuple[Path, ...], sandboxed: bool, limits: Limits
+) -> Iterator[SealedSession]:
+    """A kernel for ``notebook`` that is gone, with its folder, at the end."""
+    session = SealedSession(notebook, files, sandboxed, limits)
+    try:
+        session.start()
+        yield session
+    finally:
+        session.stop()
+
+
+@dataclass
+class SealedSession:
+    """A student's kernel, which is replaced when it dies or hangs; the cells that ran well are run again then."""
+
+    notebook: NotebookNode
+    files: tuple[Path, ...]
+    sandboxed: bool
+    limits: Limits
+    ran: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.limits.notebook
+        self.client: _Client | None = None
+        self.folder: Path | None = None
+
+    def start(self) -> None:
+        """Start a fresh kernel."""
+        self.folder = Path(tempfile.mkdtemp(prefix="course-"))
+        context = zmq.asyncio.Context()
+        context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
+        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, context=context)
+        too_long = _error(TIMED_OUT, f"this cell did not finish within {self.limits.cell} s")
+        self.client = _Client(
+            self.notebook,
+            km=manager,
+            timeout=self.limits.cell,
+            interrupt_on_timeout=True,
+            error_on_timeout=too_long,
+            allow_errors=True,
+            store_widget_state=False,
+            on_cell_executed=_record_timeout,
+        )
+        self.client.start_new_kernel()
+        self.client.start_new_kernel_client()
+
+    def stop(self) -> None:
+        """End the kernel and everything that it started."""
+        if self.client and self.client.kc:
+            manager, channels = self.client.km, self.client.kc
+            channels.stop_channels()
+            run_sync(manager.shutdown_kernel)(now=True)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.client = self.folder = None
+
+    def run(self, index: int) -> None:
+        """Run a student's cell. If it ends or hangs the kernel, its outputs say so and a fresh kernel goes on."""
+        cell = self.notebook.cells[index]
+        if time.monotonic() > self.deadline:
+            cell.outputs = [_error(TIMED_OUT, f"not run: the notebook took more than {self.limits.notebook:.0f} s")]
+            return
+        problem = self._execute(cell, index)
+        if problem:
+            cell.outputs = [*cell.outputs, _error(*problem)]
+            self._renew()
+        elif not any(o.output_type == "error" and o.ename == TIMED_OUT for o in cell.outputs):
+            self.ran.append(index)
+
+    def _execute(self, cell: NotebookNode, index: int) -> tuple[str, str] | None:
+        """Run a cell in the kernel that there is; what happened, if the kernel is of no more use then."""
+        try:
+            self.client.execute_cell(cell, index)
+        except DeadKernelError:
+            return "KernelDied", "this cell ended the Python process"
+        except CellTimeoutError:
+            return TIMED_OUT, f"this cell did not finish within {self.limits.cell} s, nor stop when asked to"
+        except Exception as error:  # a hostile kernel can make the protocol stumble in many ways
+            return "KernelFailed", f"the kernel sent something that is no output ({type(error).__name__})"
+        return None
+
+    def _renew(self) -> None:
+        """A fresh kernel in the state that the cells so far lead to."""
+        self.stop()
+        self.start()
+        self.client.nb = deepcopy(self.notebook)
+        for index in self.ran:
+            if self._execute(self.client.nb.cells[index], index):
+                self.ran.remove(index)
+                return self._renew()
+        self.client.nb = self.notebook
+        return None
+
+    def call(self, name: str, call: Call) -> Outcome:
+        """Call a function in the kernel; if that ends or hangs the kernel, a fresh one goes on."""
+        if time.monotonic() > self.deadline:
+            return Outcome("lost", detail="not run: the notebook took too long as a whole")
+        outcome, alive = run_sync(self._call)(call.message(name))
+        if not alive:
+            self._renew()
+        return outcome
+
+    async def _call(self, message: list[bytes]) -> tuple[Outcome, bool]:
+        channels = self.client.kc
+        sent = channels.session.send(channels.shell_channel.socket, "call_request", {}, buffers=message)
+        request = sent["header"]["msg_id"]
+        started, computed = time.monotonic(), self._cpu_seconds()
+        stopped: float | None = None
+        while True:
+            try:
+                reply = await channels.shell_channel.get_msg(timeout=0.2)
+                if reply["parent_header"].get("msg_id") == request:
+                    outcome = read_outcome([bytes(buffer) for buffer in reply["buffers"]])
+                    return (outcome if stopped is None else self._too_long()), True
+            except Empty:
+                pass
+            except WireError as error:
+                return Outcome("lost", detail=f"gave a result that is no plain data ({error})"), True
+            except Exception:  # whatever else a hostile kernel makes the protocol stumble over
+                return Outcome("lost", detail="broke the connection to its Python process"), False
+            if not await self.client.km.is_alive():
+                return Outcome("lost", detail="ended the Python process (an exit, a crash, or out of memory)"), False
+            wall = time.monotonic() - started
+            if stopped is not None and wall > stopped + GRACE:
+                return self._too_long(), False
+            too_long = self._cpu_seconds() - computed > self.limits.call or wall > 3 * self.limits.call
+            if too_long and stopped is None:
+                stopped = wall
+                await self.client.km.interrupt_kernel()
+
+    def _too_long(self) -> Outcome:
+        return Outcome("lost", detail=f"did not finish within {self.limits.call:.0f} seconds: look for an endless loop")
+
+    def _cpu_seconds(self) -> float:
+        """Computing time of all the student's processes so far: unlike the clock, it does not run while others work."""
+        total = 0.0
+        process = getattr(self.client.km.provisioner, "process", None)
+        for child in descendants(process.pid if process else None):
+            try:
+                times = child.cpu_times()
+                total += times.user + times.system
+            except psutil.NoSuchProcess:
+                continue
+        return total
+
+
+class _Client(NotebookClient):
+    """nbclient with a bound on what a cell's outputs may hold."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sizes: dict[int, int] = {}
+
+    def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
+        if msg["msg_type"] not in {"status", "execute_input"}:
+            self.sizes[cell_index] = self.sizes.get(cell_index, 0) + len(str(msg["content"]))
+            if self.sizes[cell_index] > MAX_OUTPUTS:
+                return None
+        return super().process_message(msg, cell, cell_index)
+
+
+def _record_timeout(cell: NotebookNode, cell_index: int, execute_reply: dict[str, Any]) -> None:
+    if execute_reply["content"].get("ename") == TIMED_OUT:
+        cell.outputs.append(_error(TIMED_OUT, execute_reply["content"]["evalue"]))
+
+
+def _error(name: str, text: str) -> NotebookNode:
+    return new_output("error", ename=name, evalue=text, traceback=[f"{name}: {text}"])
