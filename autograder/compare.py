@@ -5,7 +5,7 @@ No message contains an expected value: a result is described by type, shape and 
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -97,12 +97,12 @@ def _number_difference(expected: Any, given: Any, rtol: float, atol: float) -> s
     if np.shape(given) != np.shape(expected):
         return f"returned {describe(given)} where {describe(expected)} is expected"
     if isinstance(given, int) and isinstance(expected, int):
-        return "" if given == expected else _off(float_or_inf(expected), float_or_inf(given))
+        return "" if given == expected else _off(_as_float(expected), _as_float(given))
     if np.asarray(given).dtype.kind not in "iuf" and not isinstance(given, int):
         kind = "complex numbers" if np.asarray(given).dtype.kind == "c" else "True and False"
         return f"returned {kind} where real numbers are expected"
     single = rtol > 0 and any(_precision(x) <= np.finfo(np.float32).precision for x in (expected, given))
-    want, got = (np.asarray(float_or_inf(x) if isinstance(x, int) else x, np.float64) for x in (expected, given))
+    want, got = (np.asarray(_as_float(x) if isinstance(x, int) else x, np.float64) for x in (expected, given))
     if np.isnan(got[~np.isnan(want)] if want.shape else got).any() and not (want.shape == () and np.isnan(want)):
         return "contains NaN (not a number)"
     if single:
@@ -122,12 +122,10 @@ def _precision(value: Any) -> int:
     return np.finfo(dtype).precision if dtype is not None and dtype.kind == "f" else 15
 
 
-def float_or_inf(number: int) -> float:
-    """A whole number as a float, infinite where it is too large for one."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.copysign(math.inf, number)
+def _as_float(number: int) -> float:
+    """A whole number as a float; the largest one where it is larger."""
+    most = int(sys.float_info.max)
+    return float(max(-most, min(number, most)))
 
 
 def _off(want: Any, got: Any) -> str:

@@ -21,6 +21,8 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
+from autograder.errors import CourseError
+
 HERE = Path(__file__).parent
 VISIBLE = ("__init__.py", "wire.py", "calls.py", "inside.py")
 HOME = "/home/student"
@@ -37,7 +39,7 @@ ENVIRONMENT = {
 }
 
 
-class SandboxError(RuntimeError):
+class SandboxError(CourseError):
     """No sandbox can be had on this machine; the text says what to do."""
 
 

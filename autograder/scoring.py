@@ -7,10 +7,12 @@ and a failing student is told which of these gives the same results.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from autograder.calls import Answer, Call, LocalAnswer, Outcome
 from autograder.compare import describe, difference
@@ -59,12 +61,10 @@ def judge(exercise: Exercise, answer: Answer, earlier: Mapping[str, Answer] | No
     ]
     forwarded = False
     if any(wrong) and exercise.builds_on and earlier:
-        relative = LocalAnswer(_on_earlier(exercise, earlier))
-        for index, case in enumerate(exercise.cases):
-            if wrong[index]:
-                truth = relative.call(_call(exercise, case))
-                if truth.status == "returned" and not _wrong(case, truth, outcomes[index], exercise.results):
-                    wrong[index], forwarded = "", True
+        relative = _relative_truths(exercise, earlier)
+        for index, (case, truth) in enumerate(zip(exercise.cases, relative, strict=True)):
+            if wrong[index] and truth and not _wrong(case, truth, outcomes[index], exercise.results):
+                wrong[index], forwarded = "", True
     if not any(not text and not case.raises for text, case in zip(wrong, exercise.cases, strict=True)):
         wrong = [text or "counts only together with a right result" for text in wrong]
     named = _name_misconception(exercise, outcomes, wrong) if any(wrong) else None
@@ -156,6 +156,28 @@ def _alike(case: Case, theirs: Outcome, given: Outcome) -> bool:
     if difference(theirs.value, given.value, (), case.rtol, case.atol):
         return False
     return not (case.unchanged and difference(theirs.arguments, given.arguments, (), 0.0, 0.0))
+
+
+def _relative_truths(exercise: Exercise, earlier: Mapping[str, Answer]) -> list[Outcome | None]:
+    """What the reference gives on the student's own earlier functions; None where nothing can be concluded from it.
+
+    Where these make the reference give one and the same value for everything, a constant would pass: nothing counts.
+    """
+    answer = LocalAnswer(_on_earlier(exercise, earlier))
+    truths = [answer.call(_call(exercise, case)) for case in exercise.cases]
+    values = {leaf for truth in truths if truth.status == "returned" for leaf in _leaves(truth.value)}
+    return [truth if truth.status == "returned" and len(values) > 1 else None for truth in truths]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The single numbers, strings and so on in a result."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield from value.ravel().tolist() if isinstance(value, np.ndarray) else [value]
 
 
 def _on_earlier(exercise: Exercise, earlier: Mapping[str, Answer]) -> Callable[..., Any]:

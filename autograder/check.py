@@ -1,0 +1,25 @@
+"""Check one notebook with all hidden tests, for an author or a lone learner: no class, no grade book."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autograder.assignments import COURSE, source_notebook
+from autograder.exercises import chapters
+from autograder.sealed import NotebookResult, grade_notebook
+from autograder.submission import UngradableError, chapter_of, read_submission, repair
+
+
+def check_notebook(path: Path, sandboxed: bool = True) -> NotebookResult:
+    """The result of the notebook in ``path``; nothing is written.
+
+    Raises UngradableError if it is no notebook of this course, SandboxError if there is no sandbox.
+    """
+    notebook = read_submission(path)
+    chapter = chapter_of(notebook, chapters())
+    if chapter is None:
+        known = ", ".join(chapters())
+        raise UngradableError(f"{path}: not a notebook of this course; its chapters are {known}")
+    warnings = repair(notebook, source_notebook(chapter.name))
+    results = grade_notebook(notebook, chapter, (COURSE / "chapters" / "toolbox.py",), sandboxed)
+    return NotebookResult(chapter.name, tuple(results.values()), tuple(warnings))

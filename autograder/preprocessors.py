@@ -1,0 +1,94 @@
+"""Sealed grading as steps of `nbgrader autograde`; `nbgrader_config.py` puts them into its two passes.
+
+Everything around them stays nbgrader's: grade book, late penalties, manual scores, Formgrader, feedback.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nbconvert.exporters import NotebookExporter
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader.preprocessors import NbGraderPreprocessor
+from traitlets import Bool
+
+from autograder.assignments import COURSE, source_notebook
+from autograder.exercises import chapters
+from autograder.scoring import ExerciseResult
+from autograder.sealed import NotebookResult, grade_notebook, judged_by
+from autograder.submission import read_submission, repair
+
+TOOLBOX = COURSE / "chapters" / "toolbox.py"
+
+
+class SubmissionExporter(NotebookExporter):
+    """Reads notebooks as students hand them in: tolerant of what nbformat stumbles over."""
+
+    def from_filename(self, filename: str, resources: dict | None = None, **kwargs: Any) -> tuple[str, dict]:
+        """Read, convert and run the preprocessors; raises UngradableError if the file holds no notebook."""
+        if self._graded_copy(filename):
+            return super().from_filename(filename, resources, **kwargs)
+        notebook = read_submission(Path(filename))
+        notebook.metadata["course"] = {"key": grading_key(Path(filename))}
+        return self.from_notebook_node(notebook, resources, **kwargs)
+
+    def _graded_copy(self, filename: str) -> bool:
+        """Whether this is nbgrader's second pass, over the copy that the first has written."""
+        course = self.parent.coursedir
+        return Path(filename).resolve().is_relative_to(Path(course.root, course.autograded_directory).resolve())
+
+
+class Repair(NbGraderPreprocessor):
+    """Lays a submission out like the assignment, before nbgrader looks at its metadata."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        """Repair the notebook; what was odd is logged and kept in its metadata."""
+        warnings = repair(nb, source_notebook(resources["nbgrader"]["assignment"]))
+        for warning in warnings:
+            self.log.warning("%s: %s", resources["nbgrader"]["student"], warning)
+        nb.metadata["course"]["warnings"] = warnings
+        return nb, resources
+
+
+class SealedExecute(NbGraderPreprocessor):
+    """Runs the student's cells in a sandbox and judges the exercises here; takes the place of nbgrader's Execute."""
+
+    sandboxed = Bool(True, help="Run students' code under bubblewrap.").tag(config=True)
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        """Grade the notebook; points and messages become the outputs of its test cells."""
+        chapter = chapters()[resources["nbgrader"]["assignment"]]
+        results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed)
+        for cell in nb.cells:
+            if name := judged_by(cell):
+                cell.source = cell.source.split("### BEGIN HIDDEN TESTS")[0].rstrip()
+                cell.outputs = _score_outputs(results[name], float(cell.metadata["nbgrader"]["points"]))
+                cell.execution_count = None
+        result = NotebookResult(chapter.name, tuple(results.values()), tuple(nb.metadata["course"]["warnings"]))
+        nb.metadata["course"]["result"] = result.to_json()
+        return nb, resources
+
+
+def _score_outputs(result: ExerciseResult, max_points: float) -> list[NotebookNode]:
+    """What nbgrader reads as the score, and above it what the student reads."""
+    lines = [result.message, *(f"✗ {f.case}: {f.message}" for f in result.failed), *(f"✓ {p}" for p in result.passed)]
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines[1:])
+    data = {"text/plain": "\n".join(lines), "text/html": f"<p><b>{html.escape(lines[0])}</b></p><ul>{items}</ul>"}
+    points = min(result.points, max_points)
+    return [new_output("display_data", data), new_output("execute_result", {"text/plain": repr(float(points))})]
+
+
+def grading_key(submission: Path) -> str:
+    """Changes when the submitted file or anything that decides its score does."""
+    return hashlib.sha256(submission.read_bytes() + _grader_version()).hexdigest()
+
+
+@cache
+def _grader_version() -> bytes:
+    parts = [*COURSE.glob("autograder/**/*.py"), *COURSE.glob("solutions/*.py"), *COURSE.glob("chapters/*.md")]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(parts))).digest()

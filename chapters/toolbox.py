@@ -1,0 +1,211 @@
+"""Plots and measuring instruments of The Training Ledger. Keep this file beside your notebook.
+
+It holds no answer to any exercise. Only the standard library is imported at the top, so that `environment()` can say
+what is missing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import platform
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import torch
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+GREY = "#808080"
+"""Axes, ticks and contours: a mid-tone that shows on a light and on a dark page."""
+
+COLOURS = {
+    "sgd": "#7f7f7f",
+    "momentum": "#E69F00",
+    "adagrad": "#56B4E9",
+    "rmsprop": "#009E73",
+    "adam": "#0072B2",
+    "adamw": "#D55E00",
+    "lars": "#CC79A7",
+    "lamb": "#8c6bb1",
+    "parameters": "#2f6d99",
+    "gradients": "#4585b0",
+    "master": "#5f9dc3",
+    "states": "#7fb4d3",
+    "activations": "#a3cae1",
+}
+"""The course's fixed colours: one for each optimizer, and one calm scale for the lines of the ledger."""
+
+MARKERS = {
+    "sgd": "o",
+    "momentum": "s",
+    "adagrad": "^",
+    "rmsprop": "v",
+    "adam": "D",
+    "adamw": "P",
+    "lars": "X",
+    "lamb": "*",
+}
+LINES = {
+    "sgd": "-",
+    "momentum": "--",
+    "adagrad": "-.",
+    "rmsprop": ":",
+    "adam": (0, (5, 1)),
+    "adamw": (0, (3, 1, 1, 1)),
+    "lars": (0, (1, 1)),
+    "lamb": (0, (5, 2, 1, 2, 1, 2)),
+}
+HATCHES = {"parameters": "", "gradients": "//", "master": "..", "states": "xx", "activations": "\\\\"}
+
+
+def device() -> torch.device:
+    """The device on which the chapters run: a `torch.device`.
+
+    DEVICE=cpu or DEVICE=cuda in the environment decides; without it, a GPU is used where there is one.
+    """
+    import torch
+
+    wanted = os.environ.get("DEVICE", "").strip().lower()
+    if wanted not in ("", "cpu", "cuda"):
+        raise ValueError(f"DEVICE is {wanted!r}; it can be 'cpu' or 'cuda', or be left unset")
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ValueError("DEVICE is 'cuda', but PyTorch finds no GPU here; unset DEVICE or set it to 'cpu'")
+    return torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def environment(*more: str) -> None:
+    """Print the versions in use and the device; for anything missing, print what to do.
+
+    more: names of further packages that a chapter needs.
+    """
+    found = [f"Python {platform.python_version()}"]
+    missing = []
+    for name in ("numpy", "torch", "matplotlib", *more):
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:
+            missing.append((name, error))
+        else:
+            found.append(f"{name} {getattr(module, '__version__', '')}".strip())
+    print(" · ".join(found))
+    for name, error in missing:
+        if isinstance(error, ModuleNotFoundError):
+            print(f"{name} is missing: run `pip install {name}` in a terminal, then restart the kernel.")
+        else:
+            print(
+                f"{name} does not load ({error}): run `pip install --force-reinstall {name}`, then restart the kernel."
+            )
+    if not any(name == "torch" for name, _ in missing):
+        try:
+            place = device()
+            import torch
+
+            name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{os.cpu_count()} cores"
+            print(f"Device: {place.type} ({name})")
+        except ValueError as error:
+            print(f"Device: {error}.")
+    if not missing:
+        print("Everything is here.")
+
+
+def style() -> None:
+    """Set the course's look for matplotlib: transparent ground and mid-tone axes, for light and dark pages."""
+    import matplotlib as mpl
+
+    mpl.rcParams.update(
+        {
+            "figure.figsize": (5.6, 3.6),
+            "figure.dpi": 150,
+            "figure.facecolor": "none",
+            "figure.constrained_layout.use": True,
+            "axes.facecolor": "none",
+            "savefig.facecolor": "none",
+            "savefig.transparent": True,
+            "font.size": 11,
+            "axes.titlesize": 11,
+            "axes.labelsize": 11,
+            "text.color": GREY,
+            "axes.labelcolor": GREY,
+            "axes.edgecolor": GREY,
+            "axes.titlecolor": GREY,
+            "xtick.color": GREY,
+            "ytick.color": GREY,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": False,
+            "lines.linewidth": 1.8,
+            "lines.markersize": 5,
+            "legend.frameon": False,
+            "legend.labelcolor": "linecolor",
+        }
+    )
+
+
+def line(optimizer: str, **changes: Any) -> dict[str, Any]:
+    """Colour, line style and marker of an optimizer, as keyword arguments for `plot`."""
+    return {
+        "color": COLOURS[optimizer],
+        "linestyle": LINES[optimizer],
+        "marker": MARKERS[optimizer],
+        **changes,
+    }
+
+
+def label(ax: Axes, x: float, y: float, text: str, colour: str = GREY, **changes: Any) -> Text:
+    """Write a label straight onto a plot, beside what it names."""
+    options = {"color": colour, "fontsize": 10.5, "fontweight": "bold", "ha": "left", "va": "center", **changes}
+    return ax.text(x, y, text, **options)
+
+
+def ravine(ax: Axes, curvature: Iterable[float], width: float, height: float) -> None:
+    """Draw the contours of the ravine L(a, b) = (curvature[0]·a² + curvature[1]·b²) / 2, a cross at its lowest point.
+
+    width, height: half the length of the two axes shown.
+    """
+    import numpy as np
+
+    a, b = np.meshgrid(np.linspace(-width, width, 161), np.linspace(-height, height, 121))
+    loss = (curvature[0] * a**2 + curvature[1] * b**2) / 2
+    levels = loss.max() * np.linspace(0.12, 1.0, 7) ** 2
+    ax.contour(a, b, loss, levels=levels, colors=GREY, linewidths=0.8, alpha=0.55)
+    ax.plot([0], [0], marker="+", markersize=11, markeredgewidth=2, color=GREY)
+    ax.set_xlim(-width, width)
+    ax.set_ylim(-height, height)
+    ax.set_xlabel("θ₁, along the ravine")
+    ax.set_ylabel("θ₂, across it")
+
+
+def path(ax: Axes, points: Iterable[Any], optimizer: str, **changes: Any) -> list[Line2D]:
+    """Draw the points that an optimizer visits, one marker for each step."""
+    import numpy as np
+
+    points = np.asarray(points, dtype=float)
+    return ax.plot(points[:, 0], points[:, 1], **line(optimizer, **{"markersize": 4, "linewidth": 1.3, **changes}))
+
+
+def bisect(too_much: Callable[[float], bool], low: float, high: float, digits: int = 6) -> float:
+    """The number between low and high from which on `too_much(number)` is true, to so many digits."""
+    if too_much(low) or not too_much(high):
+        raise ValueError(f"the threshold does not lie between {low} and {high}")
+    while high - low > abs(high) * 10.0**-digits:
+        middle = (low + high) / 2
+        low, high = (low, middle) if too_much(middle) else (middle, high)
+    return (low + high) / 2
+
+
+def compare(what: str, predicted: float, measured: float, unit: str = "", tolerance: float = 1e-3) -> None:
+    """Print a prediction, its measurement and their ratio, and insist that they agree within the tolerance."""
+    predicted, measured = float(predicted), float(measured)
+    unit = f" {unit}" if unit else ""
+    shown = [f"{x:,.0f}{unit}" if x == round(x) else f"{x:.5g}{unit}" for x in (predicted, measured)]
+    if predicted == 0:
+        ratio, agree = "–", measured == 0
+    else:
+        ratio, agree = f"{measured / predicted:.4f}", math.isclose(measured, predicted, rel_tol=tolerance)
+    print(f"{what:<34} predicted {shown[0]}, measured {shown[1]}, ratio {ratio}")
+    assert agree, f"{what}: predicted {shown[0]}, measured {shown[1]}"

@@ -1,0 +1,1 @@
+"""The reference solutions: one module a chapter, plain functions over arrays."""
