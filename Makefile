@@ -5,9 +5,8 @@ DEVICE ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SAMPLE := _build/sample-class
-CODE := $(wildcard solutions/*.py) chapters/toolbox.py
-BOOK := _config.yml _toc.yml $(wildcard chapters/*.md chapters/*.bib chapters/_static/*) \
-        autograder/assignments.py autograder/book.py autograder/markup.py $(wildcard autograder/exercises/*.py) $(CODE)
+BOOK := _config.yml _toc.yml $(wildcard chapters/* chapters/_static/* solutions/*.py autograder/exercises/*.py) \
+        autograder/assignments.py autograder/book.py autograder/markup.py
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE := 1
@@ -60,12 +59,7 @@ serve: book ## show the book at http://localhost:8000
 clean: ## remove what was built; classroom/ stays
 	rm -rf _build
 
-# A changed solution changes what the pages show, though no page has changed.
-_build/.code: $(CODE) constraints.txt
-	rm -rf _build/.jupyter_cache _build/jupyter_execute
-	mkdir -p _build && touch $@
-
-_build/.book: $(BOOK) _build/.code $(VENV)/.course
+_build/.book: $(BOOK) $(VENV)/.course
 	$(BIN)/jupyter-book build . -n -W --keep-going
 	touch $@
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from autograder import exercises, markup
+from autograder.errors import CourseError
 from autograder.exercise import Chapter, Exercise
 
 if TYPE_CHECKING:  # importing nbformat takes seconds, and the book's extension loads this module at every build
@@ -35,7 +36,7 @@ FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
-class AssignmentError(Exception):
+class AssignmentError(CourseError):
     """A chapter that can't be handed out: one line that names the chapter and the cell, and says what to do."""
 
 

@@ -33,7 +33,8 @@ td.wide { width: 45%; }
 </head>
 <body>
 <h1>{{ chapter.name }}: class report</h1>
-<p>{{ scores|length }} graded of {{ max_score|points }} points: mean {{ average|points }}, median {{ middle|points }}.</p>
+<p>{{ scores|length }} graded; of {{ max_score|points }} points the mean is {{ average|points }},
+the median {{ middle|points }}.</p>
 
 <h2>Scores</h2>
 <table><tr><th>Points</th><th class="number">Students</th><th></th></tr>

@@ -27,7 +27,7 @@ FULL = {"double": 4, "quadruple": 2, "root": 2}
 
 
 def test_full_marks_whatever_is_printed_or_warned():
-    noisy = "def double(x):\n    import sys, warnings\n    print('hm', file=sys.stderr); warnings.warn('w')\n    return 2 * x"
+    noisy = "def double(x):\n    import sys\n    print('hm', file=sys.stderr)\n    np.log(0.0)\n    return 2 * x"
     points, _, notebook = grade("print('hello')", "1 / 0", double=noisy)
     assert points == FULL
     assert notebook.cells[1].outputs[0].text == "hello\n"
@@ -157,8 +157,8 @@ def look_around(answer):
             return False
         return True
 
-    folders = [path for path in pathlib.Path("/").glob("*")]
-    folders += [path for pattern in ("*/*", "*/*/*") for path in pathlib.Path("/").glob(pattern) if path.is_dir()]
+    places = [path for pattern in ("*", "*/*", "*/*/*") for path in pathlib.Path("/").glob(pattern)]
+    folders = [path for path in places if path.is_dir()]
     writable = [str(folder) for folder in folders if "/proc" not in str(folder) and can_write(folder)]
     try:
         socket.create_connection(("127.0.0.1", 22), 1)
