@@ -35,11 +35,11 @@ sample: $(VENV)/.course bubblewrap ## grade the sample class in _build/sample-cl
 		$(BIN)/course grade $$chapter --classroom $(SAMPLE) || exit; done
 
 test: $(VENV)/.test bubblewrap book lint ## run all tests, nbval over the executed book included
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 	$(MAKE) --no-print-directory nbval
 
 nbval: $(VENV)/.test book ## execute the book's notebooks once more and compare their outputs
-	PYTHONPATH=chapters $(BIN)/pytest --nbval --nbval-cell-timeout 120 -p no:cacheprovider _build/jupyter_execute/chapters
+	PYTHONPATH=chapters $(BIN)/pytest --nbval --nbval-cell-timeout 120 _build/jupyter_execute/chapters
 
 lint: $(VENV)/.test ## ruff: lint and format, check only
 	$(BIN)/ruff check .

@@ -125,10 +125,10 @@ class Classroom:
         """
         if self.sandboxed:
             require_sandbox()
-        self.release(chapter)
         for student in students:
             if not (self.root / "submitted" / student / chapter).is_dir():
                 raise ClassroomError(f"{student} has not handed in {chapter}: no submitted/{student}/{chapter}")
+        self.release(chapter)
         for student in students:
             yield self._grade_one(chapter, student)
         self._write_grades()

@@ -43,7 +43,7 @@ TIMED_OUT = "TimeLimit"
 class Limits:
     """Seconds: of a cell, of computing in one call of a student's function, and of a whole notebook."""
 
-    cell: int = 60
+    cell: int = 30
     call: float = 10.0
     notebook: float = 900.0
 

@@ -207,5 +207,5 @@ def compare(what: str, predicted: float, measured: float, unit: str = "", tolera
         ratio, agree = "–", measured == 0
     else:
         ratio, agree = f"{measured / predicted:.4f}", math.isclose(measured, predicted, rel_tol=tolerance)
-    print(f"{what:<34} predicted {shown[0]}, measured {shown[1]}, ratio {ratio}")
+    print(f"{what}: predicted {shown[0]}, measured {shown[1]}, ratio {ratio}")
     assert agree, f"{what}: predicted {shown[0]}, measured {shown[1]}"
