@@ -17,7 +17,7 @@ c.Autograde.sanitize_preprocessors = [
 ]
 c.Autograde.autograde_preprocessors = [
     "autograder.preprocessors.SealedExecute",
-    "nbconvert.preprocessors.sanitize.SanitizeHTML",
+    "autograder.preprocessors.SanitizeStudents",
     "nbgrader.preprocessors.LimitOutput",
     "nbgrader.preprocessors.SaveAutoGrades",
     "nbgrader.preprocessors.AssignLatePenalties",
@@ -25,6 +25,6 @@ c.Autograde.autograde_preprocessors = [
 ]
 
 # What an instructor's or student's browser shows of a submission cannot run as a script.
-c.SanitizeHTML.enabled = True
-c.SanitizeHTML.tags = ["b", "code", "details", "em", "i", "li", "ol", "p", "strong", "summary", "ul"]
-c.SanitizeHTML.safe_output_keys = {"metadata", "text/plain", "image/png", "image/jpeg"}
+c.SanitizeStudents.enabled = True
+c.SanitizeStudents.tags = ["b", "code", "details", "em", "i", "li", "ol", "p", "strong", "summary", "ul"]
+c.SanitizeStudents.safe_output_keys = {"metadata", "text/plain", "image/png", "image/jpeg"}

@@ -13,6 +13,7 @@ from typing import Any
 from ipykernel.iostream import OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
+from ipykernel.zmqshell import ZMQInteractiveShell
 
 from autograder.calls import perform
 
@@ -22,7 +23,7 @@ LIMITS = {
     resource.RLIMIT_AS: 4 * GIB,
     resource.RLIMIT_FSIZE: GIB // 16,
     resource.RLIMIT_NOFILE: 512,
-    resource.RLIMIT_NPROC: 512,
+    resource.RLIMIT_NPROC: 256,
     resource.RLIMIT_CPU: 900,
     resource.RLIMIT_CORE: 0,
 }
@@ -47,9 +48,16 @@ class BoundedStream(OutStream):
         return super().write(string)
 
 
+class Shell(ZMQInteractiveShell):
+    """A shell whose `exit()` ends nothing: the cells and calls after it are still to come."""
+
+    exit_now = False  # not a trait here, so that nothing follows from setting it
+
+
 class CallKernel(IPythonKernel):
     """An IPython kernel with one more kind of request: ``call_request``, whose buffers are a wire message."""
 
+    shell_class = Shell
     msg_types = [*IPythonKernel.msg_types, "call_request"]  # noqa: RUF012
 
     async def call_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:

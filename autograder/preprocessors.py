@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import html
+import textwrap
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nbconvert.exporters import NotebookExporter
+from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool
 
 from autograder.assignments import COURSE, source_notebook
+from autograder.exercise import Chapter
 from autograder.exercises import chapters
 from autograder.scoring import ExerciseResult
 from autograder.sealed import NotebookResult, grade_notebook, judged_by
@@ -71,7 +74,36 @@ class SealedExecute(NbGraderPreprocessor):
                 cell.execution_count = None
         result = NotebookResult(chapter.name, tuple(results.values()), tuple(nb.metadata["course"]["warnings"]))
         nb.metadata["course"]["result"] = result.to_json()
+        nb.cells.insert(0, new_markdown_cell(_summary(chapter, result), id="result"))
         return nb, resources
+
+
+class SanitizeStudents(SanitizeHTML):
+    """Makes what a student wrote or printed harmless in a browser; the course's own text stays as it is."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        """Show a student's own text as it was typed, not rendered, and keep outputs that are no scripts."""
+        own = {cell.source for cell in source_notebook(resources["nbgrader"]["assignment"]).cells}
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cell.outputs = self.sanitize_code_outputs(cell.outputs)
+            elif cell.source not in own and cell.id != "result":
+                cell.cell_type = "markdown"
+                cell.source = textwrap.indent(cell.source, "    ", lambda line: True)
+        return nb, resources
+
+
+def _summary(chapter: Chapter, result: NotebookResult) -> str:
+    """The head of the feedback page. It holds nothing that a student wrote."""
+    lines = [f"## Your result: {result.score:g} of {result.max_score:g} points", ""]
+    for exercise in result.exercises:
+        registered = {m.name: m for m in chapter[exercise.name].misconceptions}
+        named = registered.get(exercise.misconception)
+        checks = f"{len(exercise.passed)} of {len(exercise.passed) + len(exercise.failed)} hidden checks passed."
+        lesson = f" {named.lesson} Read the section “{named.section}”." if named else ""
+        points = f"{exercise.points:g} of {exercise.max_points:g} points"
+        lines.append(f"- [`{exercise.name}`](#test_{exercise.name}), **{points}**: {checks}{lesson}")
+    return "\n".join([*lines, *(f"- Note: {html.escape(warning)}" for warning in result.warnings)])
 
 
 def _score_outputs(result: ExerciseResult, max_points: float) -> list[NotebookNode]:

@@ -76,7 +76,8 @@ def submission(chapter: Chapter, kind: str) -> nbformat.NotebookNode:
 
 def source_as(function: Callable[..., Any], name: str) -> str:
     """A function's source, made available under another name."""
-    source = textwrap.dedent(inspect.getsource(function)).strip()
+    lines = textwrap.dedent(inspect.getsource(function)).strip().splitlines()
+    source = "\n".join(line for line in lines if " SOLUTION" not in line)
     return source if function.__name__ == name else f"{source}\n\n\n{name} = {function.__name__}"
 
 

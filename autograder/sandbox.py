@@ -7,16 +7,19 @@ grader over unix sockets in a folder made for it alone.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psutil
+from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
@@ -27,6 +30,8 @@ HERE = Path(__file__).parent
 VISIBLE = ("__init__.py", "wire.py", "calls.py", "inside.py")
 HOME = "/home/student"
 SEALED = "/opt/sealed"
+CONTROL_GROUPS = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
+MAX_PROCESSES = 256
 SCRATCH_BYTES = 256 * 2**20
 ENVIRONMENT = {
     "PATH": f"{sys.prefix}/bin:/usr/bin:/bin",
@@ -107,13 +112,29 @@ def _place(path: Path) -> str:
 class SandboxProvisioner(LocalProvisioner):
     """Starts a kernel under bubblewrap; the kernel manager's connection file lies in the shared folder."""
 
-    files: tuple[Path, ...] = ()
+    group: Path | None = None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Put the sandbox before the kernel's own command."""
         kwargs = await super().pre_launch(**kwargs)
         kwargs["cmd"] = bwrap_command(Path(self.parent.connection_file).parent, self.parent.files) + kwargs["cmd"]
         return kwargs | {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
+        """Start the sandbox, in a control group of its own where that can be had."""
+        connection = await super().launch_kernel(cmd, **kwargs)
+        self.group = _bound_processes(self.process.pid)
+        return connection
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Remove the control group of the ended sandbox."""
+        await super().cleanup(restart)
+        for _ in range(40):  # its last processes may take a moment to end
+            if not self.group or not self.group.exists():
+                break
+            with suppress(OSError):
+                self.group.rmdir()
+            await asyncio.sleep(0.05)
 
     async def send_signal(self, signum: int) -> None:
         """Interrupt the kernel itself: bubblewrap in front of it would die of the signal."""
@@ -122,6 +143,23 @@ class SandboxProvisioner(LocalProvisioner):
         for process in descendants(self.process.pid if self.process else None)[-1:]:
             process.send_signal(signum)
         return None
+
+
+def _bound_processes(pid: int) -> Path | None:
+    """Put a sandbox into a control group of few processes; None where this user may not make one.
+
+    Ordinary users are bound by ``RLIMIT_NPROC`` in :mod:`autograder.inside`, which does not hold for root.
+    """
+    for hierarchy in CONTROL_GROUPS:
+        group = hierarchy / f"course-{pid}"
+        with suppress(OSError):
+            group.mkdir()
+            if (group / "pids.max").exists():
+                (group / "pids.max").write_text(str(MAX_PROCESSES))
+                (group / "cgroup.procs").write_text(str(pid))
+                return group
+            group.rmdir()
+    return None
 
 
 class LocalKernelProvisioner(LocalProvisioner):

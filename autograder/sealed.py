@@ -36,7 +36,7 @@ MAX_FRAME = 40_000_000
 MAX_OUTPUTS = 2_000_000
 MAX_LOSSES = 2
 GRACE = 2.0
-TIMED_OUT = "TimeLimit"
+MAX_LEFT_BEHIND = 32
 
 
 @dataclass(frozen=True)
@@ -162,19 +162,19 @@ class SealedSession:
         context = zmq.asyncio.Context()
         context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
         manager = SealedKernelManager(self.folder, self.files, self.sandboxed, context=context)
-        too_long = _error(TIMED_OUT, f"this cell did not finish within {self.limits.cell} s")
         self.client = _Client(
             self.notebook,
             km=manager,
             timeout=self.limits.cell,
             interrupt_on_timeout=True,
-            error_on_timeout=too_long,
+            error_on_timeout={"ename": "TimeLimit", "evalue": "", "traceback": []},
             allow_errors=True,
             store_widget_state=False,
-            on_cell_executed=_record_timeout,
         )
         self.client.start_new_kernel()
         self.client.start_new_kernel_client()
+        if self.sandboxed:
+            shutil.rmtree(self.folder)  # the sockets are connected; a removed folder takes no files of a student's
 
     def stop(self) -> None:
         """End the kernel and everything that it started."""
@@ -190,25 +190,30 @@ class SealedSession:
         """Run a student's cell. If it ends or hangs the kernel, its outputs say so and a fresh kernel goes on."""
         cell = self.notebook.cells[index]
         if time.monotonic() > self.deadline:
-            cell.outputs = [_error(TIMED_OUT, f"not run: the notebook took more than {self.limits.notebook:.0f} s")]
+            cell.outputs = [_error("TimeLimit", f"not run: the notebook took more than {self.limits.notebook:.0f} s")]
             return
         problem = self._execute(cell, index)
         if problem:
             cell.outputs = [*cell.outputs, _error(*problem)]
             self._renew()
-        elif not any(o.output_type == "error" and o.ename == TIMED_OUT for o in cell.outputs):
+        else:
             self.ran.append(index)
 
     def _execute(self, cell: NotebookNode, index: int) -> tuple[str, str] | None:
         """Run a cell in the kernel that there is; what happened, if the kernel is of no more use then."""
+        self.client.timed_out = False
         try:
             self.client.execute_cell(cell, index)
         except DeadKernelError:
             return "KernelDied", "this cell ended the Python process"
         except CellTimeoutError:
-            return TIMED_OUT, f"this cell did not finish within {self.limits.cell} s, nor stop when asked to"
+            self.client.timed_out = True
         except Exception as error:  # a hostile kernel can make the protocol stumble in many ways
             return "KernelFailed", f"the kernel sent something that is no output ({type(error).__name__})"
+        if self.client.timed_out:
+            return "TimeLimit", f"this cell did not finish within {self.limits.cell} s"
+        if len(self._processes()) > MAX_LEFT_BEHIND:
+            return "ProcessLimit", "this cell left too many processes behind"
         return None
 
     def _renew(self) -> None:
@@ -263,11 +268,14 @@ class SealedSession:
     def _too_long(self) -> Outcome:
         return Outcome("lost", detail=f"did not finish within {self.limits.call:.0f} seconds: look for an endless loop")
 
+    def _processes(self) -> list[psutil.Process]:
+        process = getattr(self.client.km.provisioner, "process", None)
+        return descendants(process.pid if process else None)
+
     def _cpu_seconds(self) -> float:
         """Computing time of all the student's processes so far: unlike the clock, it does not run while others work."""
         total = 0.0
-        process = getattr(self.client.km.provisioner, "process", None)
-        for child in descendants(process.pid if process else None):
+        for child in self._processes():
             try:
                 times = child.cpu_times()
                 total += times.user + times.system
@@ -282,6 +290,11 @@ class _Client(NotebookClient):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.sizes: dict[int, int] = {}
+        self.timed_out = False
+        self.on_cell_executed = self._note_timeout
+
+    def _note_timeout(self, cell: NotebookNode, cell_index: int, execute_reply: dict[str, Any]) -> None:
+        self.timed_out = execute_reply["content"].get("ename") == "TimeLimit"
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         if msg["msg_type"] not in {"status", "execute_input"}:
@@ -289,11 +302,6 @@ class _Client(NotebookClient):
             if self.sizes[cell_index] > MAX_OUTPUTS:
                 return None
         return super().process_message(msg, cell, cell_index)
-
-
-def _record_timeout(cell: NotebookNode, cell_index: int, execute_reply: dict[str, Any]) -> None:
-    if execute_reply["content"].get("ename") == TIMED_OUT:
-        cell.outputs.append(_error(TIMED_OUT, execute_reply["content"]["evalue"]))
 
 
 def _error(name: str, text: str) -> NotebookNode:

@@ -77,6 +77,10 @@ def test_a_bad_function_loses_its_own_points_only(body, says):
         "def broken(:",
         "get_ipython().kernel.do_shutdown(False)",
         "exit()",
+        "import os\nwhile True: os.fork()",
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "open('/tmp/big', 'wb').write(bytes(10**9))",
+        "[open(f'/tmp/{i}', 'wb').write(bytes(5 * 10**7)) for i in range(100)]",
     ],
 )
 def test_a_bad_cell_costs_nothing_but_itself(cell):
@@ -172,8 +176,11 @@ def look_around(answer):
 
 def test_a_submission_sees_and_writes_only_its_own():
     writable, network, commands, environment, user, interfaces = seen(look_around)
-    own = [folder for folder in writable if not folder.startswith(("/home/student", "/tmp"))]
-    assert own == ["/dev/shm"]
+    assert {folder.removesuffix("/.cache").removesuffix("/.ipython") for folder in writable} == {
+        "/dev/shm",
+        "/tmp",
+        "/home/student",
+    }
     assert "Error" in network
     assert interfaces == ["lo"]
     assert user == 65534
