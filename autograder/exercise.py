@@ -19,7 +19,8 @@ class Case:
     args, kwargs: plain data (numbers, strings, None, lists, tuples, dicts, numpy arrays).
     weight: share of the exercise's points, relative to the other cases.
     raises: the exception that must be raised; then no result is compared.
-    unchanged: compare the arguments after the call with those before it, not the result.
+    unchanged: the arguments must be the same after the call, too.
+    line: compare only this entry of a result that is a dict, so that a ledger is graded line by line.
     probe: replaces the exercise's probe for this case.
     rtol, atol: accepted difference to the reference; widened for results of lower precision than float64.
     """
@@ -30,6 +31,7 @@ class Case:
     weight: float = 1.0
     raises: type[Exception] | None = None
     unchanged: bool = False
+    line: str | None = None
     probe: Callable[..., Any] | None = None
     rtol: float = 1e-9
     atol: float = 1e-12

@@ -17,6 +17,7 @@ import numpy as np
 from autograder.calls import Answer, Call, LocalAnswer, Outcome
 from autograder.compare import describe, difference
 from autograder.exercise import Case, Exercise, Misconception
+from autograder.wire import Foreign
 
 NOT_DEFINED = "not defined"
 NOT_WRITTEN = "Not written yet: replace `raise NotImplementedError()` by your own code."
@@ -131,11 +132,18 @@ def _wrong(case: Case, truth: Outcome, given: Outcome, names: tuple[str, ...]) -
     if given.status == "raised":
         said = f": {given.detail}" if given.detail else ""
         return f"raised {given.error}{said}" + (f", at `{given.line}`" if given.line else "")
-    if wrong := difference(truth.value, given.value, names, case.rtol, case.atol):
-        return wrong
+    if wrong := difference(_judged(case, truth), _judged(case, given), names, case.rtol, case.atol):
+        return f"{case.line}: {wrong}" if case.line else wrong
     if case.unchanged and difference(truth.arguments, given.arguments, (), 0.0, 0.0):
         return "changes its arguments in place: work on new arrays"
     return ""
+
+
+def _judged(case: Case, outcome: Outcome) -> Any:
+    """The part of a result that a case is about."""
+    if case.line is None or not isinstance(outcome.value, dict):
+        return outcome.value
+    return outcome.value.get(case.line, Foreign("no such line"))
 
 
 def _name_misconception(exercise: Exercise, outcomes: list[Outcome], wrong: list[str]) -> Misconception | None:
@@ -153,7 +161,7 @@ def _name_misconception(exercise: Exercise, outcomes: list[Outcome], wrong: list
 def _alike(case: Case, theirs: Outcome, given: Outcome) -> bool:
     if theirs.status != given.status or theirs.error != given.error:
         return False
-    if difference(theirs.value, given.value, (), case.rtol, case.atol):
+    if difference(_judged(case, theirs), _judged(case, given), (), case.rtol, case.atol):
         return False
     return not (case.unchanged and difference(theirs.arguments, given.arguments, (), 0.0, 0.0))
 

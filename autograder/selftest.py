@@ -6,6 +6,7 @@ get full marks. In the end reference and stubs go through a sealed notebook too.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -80,6 +81,6 @@ def _expect(result: ExerciseResult, points: float) -> str:
 
 
 def _stub_function(exercise: Exercise) -> Callable[..., Any]:
-    scope = dict(exercise.reference.__globals__) if hasattr(exercise.reference, "__globals__") else {}
+    scope = dict(vars(sys.modules[exercise.reference.__module__]))
     exec(compile(stub(exercise), f"<stub of {exercise.name}>", "exec"), scope)
     return scope[exercise.name]

@@ -5,6 +5,7 @@ import toy
 
 import autograder
 from autograder.calls import LocalAnswer
+from autograder.exercise import Case, Exercise
 from autograder.exercises import chapters
 from autograder.scoring import NOT_WRITTEN, judge
 
@@ -69,6 +70,19 @@ def test_one_mistake_costs_once():
     assert judged(toy.QUADRUPLE, quadruple).points == 0
     assert judged(toy.QUADRUPLE, toy.sixteenfold, double=triple).points == 0
     assert judged(toy.QUADRUPLE, lambda x: 0 * x, double=lambda x: 0.0).points == 0
+
+
+def test_a_ledger_is_graded_line_by_line():
+    def ledger(n):
+        return {"parameters": 2 * n, "total": 6 * n}
+
+    cases = (Case("parameters", (5,), line="parameters"), Case("total", (5,), line="total"))
+    exercise = Exercise(ledger, 2, cases, (), (), "Ledgers")
+    assert judged(exercise, lambda n: {"parameters": 2 * n, "total": 7 * n}).points == 1
+    assert (
+        judged(exercise, lambda n: {"parameters": 2 * n}).failed[0].message.startswith("total: returned no such line")
+    )
+    assert judged(exercise, lambda n: 2 * n).points == 0
 
 
 def test_no_message_holds_an_expected_value():
