@@ -141,8 +141,10 @@ def _wrong(case: Case, truth: Outcome, given: Outcome, names: tuple[str, ...]) -
 
 def _judged(case: Case, outcome: Outcome) -> Any:
     """The part of a result that a case is about."""
-    if case.line is None or not isinstance(outcome.value, dict):
+    if case.line is None:
         return outcome.value
+    if not isinstance(outcome.value, dict):
+        return Foreign(describe(outcome.value))
     return outcome.value.get(case.line, Foreign("no such line"))
 
 
