@@ -50,7 +50,8 @@ format: $(VENV)/.test ## ruff: mend what it can
 	$(BIN)/ruff format .
 
 lab: release ## work on your own copies of the student notebooks in JupyterLab
-	@mkdir -p classroom/work && cp -rn classroom/release/. classroom/work/
+	@cd classroom/release && find . -type f | while read -r file; do \
+		test -e "../work/$$file" || { mkdir -p "../work/$${file%/*}" && cp "$$file" "../work/$$file"; }; done
 	cd classroom/work && $(CURDIR)/$(BIN)/jupyter lab
 
 serve: book ## show the book at http://localhost:8000

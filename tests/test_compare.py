@@ -56,7 +56,7 @@ def test_the_same_result_in_another_type_is_right(expected, given):
         (VECTOR, 10 * VECTOR, "10 times"),
         (VECTOR, [1, 1, 1.25] * VECTOR, "in 1 of 3 values"),
         (3, 4, "1.333 times"),
-        (2**2000, 5, "of the largest value"),
+        (2**2000, 5, "times what it should be"),
         ((VECTOR, VECTOR), VECTOR, "where 2 results, theta, velocity, are expected"),
         ((VECTOR, VECTOR), (VECTOR,), "returned 1 items where 2 are expected"),
         ((VECTOR, VECTOR), (VECTOR, -VECTOR), "velocity: every value is right in size"),
