@@ -139,13 +139,16 @@ class Classroom:
         except UngradableError as error:
             return Graded(student, problem=str(error))
         done = self.result(chapter, student)
-        if done and done["key"] == grading_key(submission):
+        same = done and done["key"] == grading_key(submission, chapters()[chapter])
+        if same and self.feedback(chapter, student).exists():
             return Graded(student, done["result"])
         outcome = self._api().autograde(chapter, student, force=True, create=True)
         done = self.result(chapter, student)
         if not outcome["success"] or not done:
             return Graded(student, problem=f"nbgrader could not grade it: {_reason(outcome)}")
-        self._api().generate_feedback(chapter, student, force=True)
+        outcome = self._api().generate_feedback(chapter, student, force=True)
+        if not outcome["success"]:
+            return Graded(student, done["result"], problem=f"no feedback page: {_reason(outcome)}", fresh=True)
         return Graded(student, done["result"], fresh=True)
 
     def _submission(self, chapter: str, student: str) -> Path:

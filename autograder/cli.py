@@ -166,7 +166,7 @@ def _progress() -> Progress:
 
 
 def _show_result(result: NotebookResult) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     for warning in result.warnings:
         console.print(f"note: {warning}", markup=False)
     for exercise in result.exercises:
@@ -197,6 +197,6 @@ def _show_class(chapter: Chapter, graded: list[Graded]) -> None:
     console = Console(highlight=False)
     console.print(table)
     for one in graded:
-        odd = [one.problem] if one.problem else one.result["warnings"]
+        odd = [one.problem] * bool(one.problem) + (one.result["warnings"] if one.result else [])
         for what in odd:
             console.print(f"{one.student}: {what}", markup=False)

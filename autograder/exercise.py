@@ -86,7 +86,7 @@ class Exercise:
         return self.reference.__name__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chapter:
     """The exercises of one chapter, in the order of the page.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import inspect
 import textwrap
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool
 
-from autograder.assignments import COURSE, source_notebook
+from autograder.assignments import COURSE, chapter_path, source_notebook
 from autograder.exercise import Chapter
 from autograder.exercises import chapters
 from autograder.scoring import ExerciseResult
@@ -37,7 +38,8 @@ class SubmissionExporter(NotebookExporter):
         if self._graded_copy(filename):
             return super().from_filename(filename, resources, **kwargs)
         notebook = read_submission(Path(filename))
-        notebook.metadata["course"] = {"key": grading_key(Path(filename))}
+        chapter = chapters()[resources["nbgrader"]["assignment"]]
+        notebook.metadata["course"] = {"key": grading_key(Path(filename), chapter)}
         return self.from_notebook_node(notebook, resources, **kwargs)
 
     def _graded_copy(self, filename: str) -> bool:
@@ -115,12 +117,16 @@ def _score_outputs(result: ExerciseResult, max_points: float) -> list[NotebookNo
     return [new_output("display_data", data), new_output("execute_result", {"text/plain": repr(float(points))})]
 
 
-def grading_key(submission: Path) -> str:
+def grading_key(submission: Path, chapter: Chapter) -> str:
     """Changes when the submitted file or anything that decides its score does."""
-    return hashlib.sha256(submission.read_bytes() + _grader_version()).hexdigest()
+    return hashlib.sha256(submission.read_bytes() + _deciding_files(chapter)).hexdigest()
 
 
 @cache
-def _grader_version() -> bytes:
-    parts = [*COURSE.glob("autograder/**/*.py"), *COURSE.glob("solutions/*.py"), *COURSE.glob("chapters/*.md")]
+def _deciding_files(chapter: Chapter) -> bytes:
+    """A digest of the grader, the chapter's page, its references, its hidden cases, and the toolbox."""
+    parts = {TOOLBOX, chapter_path(chapter.name), *COURSE.glob("autograder/*.py")}
+    for exercise in chapter.exercises:
+        functions = (exercise.reference, *(misconception.function for misconception in exercise.misconceptions))
+        parts |= {Path(inspect.getsourcefile(function)) for function in functions}
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(parts))).digest()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -37,6 +37,7 @@ MAX_OUTPUTS = 2_000_000
 MAX_LOSSES = 2
 GRACE = 2.0
 MAX_LEFT_BEHIND = 32
+AFTER_TROUBLE = 5  # seconds a cell may take once one, or a call, had to be stopped: most likely it is the same loop
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,24 @@ def grade_notebook(
             elif cell.cell_type == "code":
                 session.run(index)
         for name, result in results.items():
-            if all(failure.message == NOT_DEFINED for failure in result.failed) and result.failed:
+            if _is_missing(result):
                 judge_here(name)  # perhaps defined further down than its test
+            if _is_missing(results[name]) and (error := _error_in_cell(notebook, name)):
+                results[name] = replace(results[name], message=f"Not defined, since its cell failed: {error}")
     return results
+
+
+def _is_missing(result: ExerciseResult) -> bool:
+    return bool(result.failed) and all(failure.message == NOT_DEFINED for failure in result.failed)
+
+
+def _error_in_cell(notebook: NotebookNode, name: str) -> str:
+    """What the solution cell of an exercise raised, or ""."""
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == name:
+            errors = [output for output in cell.outputs if output.output_type == "error"]
+            return f"{errors[0].ename}: {errors[0].evalue}"[:300] if errors else ""
+    return ""
 
 
 def judged_by(cell: NotebookNode) -> str:
@@ -153,6 +169,7 @@ class SealedSession:
 
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.limits.notebook
+        self.cell_seconds = self.limits.cell
         self.client: _Client | None = None
         self.folder: Path | None = None
 
@@ -165,7 +182,7 @@ class SealedSession:
         self.client = _Client(
             self.notebook,
             km=manager,
-            timeout=self.limits.cell,
+            timeout=self.cell_seconds,
             interrupt_on_timeout=True,
             error_on_timeout={"ename": "TimeLimit", "evalue": "", "traceback": []},
             allow_errors=True,
@@ -194,6 +211,7 @@ class SealedSession:
             return
         problem = self._execute(cell, index)
         if problem:
+            self.cell_seconds = min(self.cell_seconds, AFTER_TROUBLE)
             cell.outputs = [*cell.outputs, _error(*problem)]
             self._renew()
         else:
@@ -211,7 +229,7 @@ class SealedSession:
         except Exception as error:  # a hostile kernel can make the protocol stumble in many ways
             return "KernelFailed", f"the kernel sent something that is no output ({type(error).__name__})"
         if self.client.timed_out:
-            return "TimeLimit", f"this cell did not finish within {self.limits.cell} s"
+            return "TimeLimit", f"this cell did not finish within {self.client.timeout} s"
         if len(self._processes()) > MAX_LEFT_BEHIND:
             return "ProcessLimit", "this cell left too many processes behind"
         return None
@@ -233,6 +251,8 @@ class SealedSession:
         if time.monotonic() > self.deadline:
             return Outcome("lost", detail="not run: the notebook took too long as a whole")
         outcome, alive = run_sync(self._call)(call.message(name))
+        if outcome.status == "lost":
+            self.client.timeout = self.cell_seconds = min(self.cell_seconds, AFTER_TROUBLE)
         if not alive:
             self._renew()
         return outcome

@@ -61,13 +61,14 @@ def pairs(kind):
 
 
 def test_points():
-    assert [(e.name, e.points) for e in CHAPTER.exercises] == [
+    promised = [
         ("sgd_step", 2),
         ("momentum_step", 4),
         ("heavy_ball_step", 3),
         ("heavy_ball_lr", 2),
         ("train_epoch", 5),
     ]
+    assert [(e.name, e.points) for e in CHAPTER.exercises][: len(promised)] == promised
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (3, 2)])

@@ -44,7 +44,7 @@ def solution(exercise):
 def test_no_line_of_a_solution_is_published(published, exercise):
     assert solution(exercise)
     lines = [line.strip() for region in solution(exercise) for line in region.splitlines()]
-    telling = [line for line in lines if line and not re.fullmatch(r"[\w.]+\(\)", line)]
+    telling = [line for line in lines if len(squeezed(line)) > 10 and not re.fullmatch(r"[\w.]+\(\)", line)]
     assert telling
     found = [(str(path), line) for path, (_, code) in published.items() for line in telling if squeezed(line) in code]
     assert found == []
@@ -86,7 +86,7 @@ def test_every_figure_has_a_text_alternative(published):
         (path.name, tag)
         for path, (text, _) in published.items()
         if path.suffix == ".html"
-        for tag in re.findall(r"<img[^>]*>", text)
+        for tag in re.findall(r"<img[^>]*_images/[^>]*>", text)
     ]
     assert images
     assert [found for found in images if not re.search(r'alt="[^"]{3,}"', found[1])] == []

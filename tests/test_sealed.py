@@ -141,7 +141,7 @@ def test_right_functions_keep_their_points_beside_a_trick(trick):
 def seen(probe):
     """What a probe finds out inside the sandbox."""
     notebook = toy.notebook(["def look(): pass"], Chapter("00_empty", ()))
-    with sealed_session(notebook, (), True, FAST) as session:
+    with sealed_session(notebook, (), True, Limits()) as session:
         for index in range(len(notebook.cells)):
             session.run(index)
         outcome = session.call("look", Call(probe=probe))
@@ -252,6 +252,15 @@ def test_errors_are_carried_forward_into_the_sandbox():
     )
     assert points == FULL | {"double": 0}
     assert "your own double" in results["quadruple"].message
+
+
+def test_a_cell_that_fails_is_told():
+    notebook = toy.notebook(double="import no_such_module\ndef double(x):\n    return 2 * x")
+    notebook.cells[1].metadata["nbgrader"] = {"grade_id": "double"}
+    result = grade_notebook(notebook, toy.CHAPTER, limits=FAST)["double"]
+    assert result.message == (
+        "Not defined, since its cell failed: ModuleNotFoundError: No module named 'no_such_module'"
+    )
 
 
 def test_a_function_defined_below_its_test_counts():
