@@ -39,7 +39,7 @@ test: $(VENV)/.test bubblewrap book lint ## run all tests, nbval over the execut
 	$(MAKE) --no-print-directory nbval
 
 nbval: $(VENV)/.test book ## execute the book's notebooks once more and compare their outputs
-	PYTHONPATH=chapters $(BIN)/pytest --nbval --nbval-cell-timeout 120 _build/jupyter_execute/chapters
+	PYTHONPATH=$(CURDIR)/chapters $(BIN)/pytest --nbval --nbval-cell-timeout 120 _build/jupyter_execute/chapters
 
 lint: $(VENV)/.test ## ruff: lint and format, check only
 	$(BIN)/ruff check .
