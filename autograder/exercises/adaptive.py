@@ -493,7 +493,7 @@ RMSPROP_STEP = Exercise(
         Misconception(
             "eps_inside_root",
             rmsprop_eps_inside_root,
-            "You add eps inside the root, as TensorFlow's RMSProp once did; here it stands outside.",
+            "You add eps inside the root, as some libraries do; here it stands outside.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
