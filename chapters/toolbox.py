@@ -259,13 +259,16 @@ def ledger_bars(
     ax.set_ylim(len(ledgers) - 0.45, -0.55)
     ax.set_xlim(0, 1.13 * max(ends))
     if legend:
-        ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, labelcolor=GREY, fontsize=10)
+        handles, names = ax.get_legend_handles_labels()
+        order = sorted(range(len(names)), key=lambda i: i % 3)  # a legend fills its columns first; this reads in rows
+        handles, names = ([items[i] for i in order] for items in (handles, names))
+        ax.legend(handles, names, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, labelcolor=GREY, fontsize=10)
 
 
 def limit(ax: Axes, x: float, text: str, y: float, **changes: Any) -> None:
     """Draw an upright dashed line at x, with a label at the height y."""
     ax.axvline(x, color=GREY, linestyle="--", linewidth=1.4)
-    label(ax, x, y, f" {text}", **changes)
+    label(ax, x, y, f" {text} ", **changes)
 
 
 class SavedActivations:
