@@ -209,3 +209,98 @@ def compare(what: str, predicted: float, measured: float, unit: str = "", tolera
         ratio, agree = f"{measured / predicted:.4f}", math.isclose(measured, predicted, rel_tol=tolerance)
     print(f"{what}: predicted {shown[0]}, measured {shown[1]}, ratio {ratio}")
     assert agree, f"{what}: predicted {shown[0]}, measured {shown[1]}"
+
+
+# -- 04_memory ---------------------------------------------------------------------------------------------------------
+
+
+def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Print rows below their headings: the first column to the left, the others to the right."""
+    cells = [[str(cell) for cell in row] for row in (headings, *rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
+    for number, row in enumerate(cells):
+        first, *others = (
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join([first, *others]).rstrip())
+        if number == 0:
+            print("  ".join("-" * w for w in widths))
+
+
+def ledger_bars(
+    ax: Axes, ledgers: dict[str, dict[str, float]], unit: float = 1e9, form: str = "{:.0f}", legend: bool = True
+) -> None:
+    """Draw ledgers that were computed elsewhere as stacked bars, one below the other, their sum at the end.
+
+    ledgers: a dict of lines (parameters, gradients, master, states, activations; others are left out) by label.
+    unit: how many bytes make one unit of the axis. form: how a sum is written.
+    """
+    lines = [name for name in HATCHES if any(name in ledger for ledger in ledgers.values())]
+    places = range(len(ledgers))
+    ends = [0.0] * len(ledgers)
+    for name in lines:
+        sizes = [float(ledger.get(name, 0)) / unit for ledger in ledgers.values()]
+        ax.barh(
+            places,
+            sizes,
+            left=ends,
+            height=0.66,
+            color=COLOURS[name],
+            hatch=HATCHES[name],
+            edgecolor="#16324a",
+            linewidth=0.7,
+            label=name,
+        )
+        ends = [end + size for end, size in zip(ends, sizes, strict=True)]
+    for place, end in zip(places, ends, strict=True):
+        label(ax, end + 0.012 * max(ends), place, form.format(end))
+    ax.set_yticks(list(places), list(ledgers))
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(ledgers) - 0.45, -0.55)
+    ax.set_xlim(0, 1.13 * max(ends))
+    if legend:
+        handles, names = ax.get_legend_handles_labels()
+        order = sorted(range(len(names)), key=lambda i: i % 3)  # a legend fills its columns first; this reads in rows
+        handles, names = ([items[i] for i in order] for items in (handles, names))
+        ax.legend(handles, names, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, labelcolor=GREY, fontsize=10)
+
+
+def limit(ax: Axes, x: float, text: str, y: float, **changes: Any) -> None:
+    """Draw an upright dashed line at x, with a label at the height y."""
+    ax.axvline(x, color=GREY, linestyle="--", linewidth=1.4)
+    label(ax, x, y, f" {text} ", **changes)
+
+
+class SavedActivations:
+    """Measures what forward keeps for backward: `with SavedActivations(model) as saved: y = model(x)`.
+
+    saved.bytes: of all kept storages, each counted once, the parameters of the given modules left out.
+    saved.requests: bytes of every tensor that an operation asked to keep, as often as it asked, parameters too.
+    """
+
+    def __init__(self, *modules: torch.nn.Module) -> None:
+        self._own = {p.untyped_storage().data_ptr() for m in modules for p in m.parameters()}
+        self._kept: dict[int, torch.Tensor] = {}  # held, so that no address is used a second time
+        self.requests = 0
+
+    def _pack(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.requests += tensor.numel() * tensor.element_size()
+        address = tensor.untyped_storage().data_ptr()
+        if address not in self._own:
+            self._kept[address] = tensor.detach()
+        return tensor
+
+    @property
+    def bytes(self) -> int:
+        """Bytes kept so far."""
+        return sum(tensor.untyped_storage().nbytes() for tensor in self._kept.values())
+
+    def __enter__(self) -> SavedActivations:
+        from torch.autograd.graph import saved_tensors_hooks
+
+        self._hooks = saved_tensors_hooks(self._pack, lambda tensor: tensor)
+        self._hooks.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._hooks.__exit__(*error)
