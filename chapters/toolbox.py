@@ -304,3 +304,33 @@ class SavedActivations:
 
     def __exit__(self, *error: Any) -> None:
         self._hooks.__exit__(*error)
+
+
+# -- chapter 03 --
+
+
+def sharpness(
+    loss: Callable[[list[torch.Tensor]], torch.Tensor], parameters: Iterable[torch.Tensor], rounds: int = 25
+) -> float:
+    """The largest curvature of a loss at these parameters, by power iteration on its Hessian.
+
+    loss: takes the list of parameters and gives a 0-d tensor, differentiable twice.
+    rounds: products of the Hessian with a vector; each costs about two backward passes.
+    """
+    import torch
+
+    parameters = [parameter.detach().clone().requires_grad_() for parameter in parameters]
+    grads = torch.autograd.grad(loss(parameters), parameters, create_graph=True)
+    generator = torch.Generator().manual_seed(0)
+    vector = [torch.randn(p.shape, generator=generator, dtype=p.dtype).to(p.device) for p in parameters]
+    curvature = 0.0
+    for _ in range(rounds):
+        length = math.sqrt(sum(float((v * v).sum()) for v in vector))
+        if not 0 < length < math.inf:
+            break
+        vector = [v / length for v in vector]
+        product = sum((g * v).sum() for g, v in zip(grads, vector, strict=True))
+        image = torch.autograd.grad(product, parameters, retain_graph=True)
+        curvature = sum(float((a * b).sum()) for a, b in zip(image, vector, strict=True))
+        vector = list(image)
+    return curvature
