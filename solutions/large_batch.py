@@ -117,8 +117,8 @@ def lars_step(
     local = 1.0
     if theta_norm > 0 and grad_norm > 0:
         local = trust * theta_norm / (grad_norm + weight_decay * theta_norm)
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
+    new_velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
+    return theta - new_velocity, new_velocity
     ### END SOLUTION
 
 
