@@ -31,8 +31,6 @@ release: $(VENV)/.course ## write the student notebooks to classroom/release
 
 sample: $(VENV)/.course bubblewrap ## grade the sample class in _build/sample-class
 	@$(BIN)/python -m autograder.sample $(SAMPLE)
-	@for chapter in $$(ls $(SAMPLE)/submitted/full-answer); do \
-		$(BIN)/course grade $$chapter --classroom $(SAMPLE) || exit; done
 
 test: $(VENV)/.test bubblewrap book lint ## run all tests, nbval over the executed book included
 	$(BIN)/pytest --numprocesses 2 --dist loadfile

@@ -1,4 +1,4 @@
-"""A small class to try the grader on: `python -m autograder.sample CLASSROOM [CHAPTER ...]`.
+"""A small class to try the grader on; `python -m autograder.sample CLASSROOM` hands its work in and grades it.
 
 Five submissions a chapter, made from its exercises: a full answer, an untouched notebook, one with two registered
 misconceptions, one that is right but written differently, and one that tries for points without answering.
@@ -17,6 +17,7 @@ import nbformat
 from nbformat.v4 import new_code_cell
 
 from autograder.assignments import student_notebook
+from autograder.cli import main as course
 from autograder.exercise import Chapter
 from autograder.exercises import chapters
 
@@ -93,6 +94,12 @@ def write(root: Path, chapter: Chapter) -> None:
             nbformat.write(submission(chapter, kind), path)
 
 
+def main(root: Path) -> None:
+    """Write the class of every chapter and grade it, as `course grade` does."""
+    for chapter in chapters().values():
+        write(root, chapter)
+        course(["grade", chapter.name, "--classroom", str(root)], standalone_mode=False)
+
+
 if __name__ == "__main__":
-    for wanted in sys.argv[2:] or chapters():
-        write(Path(sys.argv[1]), chapters()[wanted])
+    main(Path(sys.argv[1]))

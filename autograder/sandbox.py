@@ -140,8 +140,8 @@ class SandboxProvisioner(LocalProvisioner):
         """Interrupt the kernel itself: bubblewrap in front of it would die of the signal."""
         if signum != signal.SIGINT:
             return await super().send_signal(signum)
-        for process in descendants(self.process.pid if self.process else None)[-1:]:
-            process.send_signal(signum)
+        for kernel in family(self.process.pid if self.process else None)[2:3]:  # after bubblewrap and its reaper
+            kernel.send_signal(signum)
         return None
 
 
@@ -204,9 +204,10 @@ class _OneKernel(KernelSpecManager):
         return KernelSpec(argv=argv, display_name="sealed", language="python", metadata=metadata)
 
 
-def descendants(pid: int | None) -> list[psutil.Process]:
-    """The living processes below ``pid``, outermost first."""
+def family(pid: int | None) -> list[psutil.Process]:
+    """The living process ``pid`` and all below it, outermost first."""
     try:
-        return psutil.Process(pid).children(recursive=True) if pid else []
+        first = psutil.Process(pid) if pid else None
+        return [first, *first.children(recursive=True)] if first else []
     except psutil.NoSuchProcess:
         return []

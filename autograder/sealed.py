@@ -28,7 +28,7 @@ from nbformat.v4 import new_output
 
 from autograder.calls import Call, Outcome, read_outcome
 from autograder.exercise import Chapter
-from autograder.sandbox import SealedKernelManager, descendants, require_sandbox
+from autograder.sandbox import SandboxError, SealedKernelManager, family, require_sandbox
 from autograder.scoring import NOT_DEFINED, ExerciseResult, judge
 from autograder.wire import WireError
 
@@ -176,9 +176,9 @@ class SealedSession:
     def start(self) -> None:
         """Start a fresh kernel."""
         self.folder = Path(tempfile.mkdtemp(prefix="course-"))
-        context = zmq.asyncio.Context()
-        context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
-        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, context=context)
+        self.context = zmq.asyncio.Context()
+        self.context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
+        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, context=self.context)
         self.client = _Client(
             self.notebook,
             km=manager,
@@ -188,8 +188,11 @@ class SealedSession:
             allow_errors=True,
             store_widget_state=False,
         )
-        self.client.start_new_kernel()
-        self.client.start_new_kernel_client()
+        try:
+            self.client.start_new_kernel()
+            self.client.start_new_kernel_client()
+        except (RuntimeError, OSError) as error:
+            raise SandboxError(f"the student's Python process did not start ({error}); try again") from None
         if self.sandboxed:
             shutil.rmtree(self.folder)  # the sockets are connected; a removed folder takes no files of a student's
 
@@ -199,6 +202,7 @@ class SealedSession:
             manager, channels = self.client.km, self.client.kc
             channels.stop_channels()
             run_sync(manager.shutdown_kernel)(now=True)
+            self.context.destroy(linger=0)
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
         self.client = self.folder = None
@@ -290,7 +294,7 @@ class SealedSession:
 
     def _processes(self) -> list[psutil.Process]:
         process = getattr(self.client.km.provisioner, "process", None)
-        return descendants(process.pid if process else None)
+        return family(process.pid if process else None)
 
     def _cpu_seconds(self) -> float:
         """Computing time of all the student's processes so far: unlike the clock, it does not run while others work."""
