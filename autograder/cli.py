@@ -194,7 +194,7 @@ def _show_class(chapter: Chapter, graded: list[Graded]) -> None:
             table.add_row(one.student, *(f"{points[e.name]:g}" for e in chapter.exercises), f"{one.score:g}")
         else:
             table.add_row(one.student, *("" for _ in chapter.exercises), "–")
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     console.print(table)
     for one in graded:
         odd = [one.problem] * bool(one.problem) + (one.result["warnings"] if one.result else [])
