@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # importing nbformat takes seconds, and the book's extension 
     from nbformat import NotebookNode
 
 COURSE = Path(__file__).resolve().parent.parent
+TOOLBOX = COURSE / "chapters" / "toolbox.py"
 BEGIN, END = "BEGIN SOLUTION", "END SOLUTION"
 HIDDEN = '### BEGIN HIDDEN TESTS\n__import__("autograder").score("{name}", {name})\n### END HIDDEN TESTS'
 FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"}

@@ -27,10 +27,10 @@ from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.assignments import COURSE, source_notebook
+from autograder.assignments import COURSE, TOOLBOX, source_notebook
 from autograder.errors import CourseError
 from autograder.exercises import chapters
-from autograder.preprocessors import TOOLBOX, grading_key
+from autograder.preprocessors import grading_key
 from autograder.sandbox import require_sandbox
 from autograder.submission import UngradableError, chapter_of, read_submission
 

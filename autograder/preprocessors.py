@@ -20,14 +20,12 @@ from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Bool
 
-from autograder.assignments import COURSE, chapter_path, source_notebook
+from autograder.assignments import COURSE, TOOLBOX, chapter_path, source_notebook
 from autograder.exercise import Chapter
 from autograder.exercises import chapters
 from autograder.scoring import ExerciseResult
 from autograder.sealed import NotebookResult, grade_notebook, judged_by
 from autograder.submission import read_submission, repair
-
-TOOLBOX = COURSE / "chapters" / "toolbox.py"
 
 
 class SubmissionExporter(NotebookExporter):

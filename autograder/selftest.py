@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autograder.assignments import source_notebook, stub, validate
+from autograder.assignments import TOOLBOX, source_notebook, stub, validate
 from autograder.calls import LocalAnswer
 from autograder.exercise import Chapter, Exercise
-from autograder.preprocessors import TOOLBOX
 from autograder.sample import submission
 from autograder.scoring import NOT_WRITTEN, ExerciseResult, judge
 from autograder.sealed import grade_notebook

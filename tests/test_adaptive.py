@@ -1,6 +1,5 @@
 """Chapter 02: the reference against PyTorch and published numbers, the mistakes against the hidden cases, the page."""
 
-import copy
 import importlib
 import inspect
 import io
@@ -14,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judging import failures, outcome, pairs, same
 
 from autograder.calls import LocalAnswer
 from autograder.exercises.adaptive import ADAM_L2_STEP, ADAMW, ADAMW_STEP, CHAPTER, drive
@@ -366,58 +366,12 @@ def test_the_probe_leaves_torch_as_it_was():
 # -- the hidden cases --------------------------------------------------------------------------------------------------
 
 
-def outcome(exercise, case, answer):
-    """What the grader would compare: the result, the arguments after the call, or the exception's type."""
-    args, kwargs = copy.deepcopy((case.args, dict(case.kwargs)))
-    probe = case.probe or exercise.probe
-    try:
-        with np.errstate(all="ignore"):
-            result = probe(answer, *args, **kwargs) if probe else answer(*args, **kwargs)
-    except Exception as error:
-        return type(error)
-    return (args, kwargs) if case.unchanged else result
-
-
-def same(a, b, rtol, atol):
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key], rtol, atol) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(same(x, y, rtol, atol) for x, y in zip(a, b, strict=True))
-    if any(isinstance(value, list | tuple | dict | str | type | type(None)) for value in (a, b)):
-        return a == b if type(a) is type(b) else False
-    a, b = np.asarray(a), np.asarray(b)
-    if np.float32 in (a.dtype, b.dtype):
-        rtol, atol = max(rtol, 1e-5), max(atol, 1e-6)
-    return a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=atol)
-
-
-def failures(exercise, answer, looser=1):
-    return [
-        case.name
-        for case in exercise.cases
-        if not same(
-            outcome(exercise, case, exercise.reference),
-            outcome(exercise, case, answer),
-            case.rtol * looser,
-            case.atol * looser,
-        )
-    ]
-
-
-def pairs(kind):
-    return [
-        pytest.param(exercise, item, id=f"{exercise.name}-{getattr(item, 'name', None) or item.__name__}")
-        for exercise in CHAPTER.exercises
-        for item in getattr(exercise, kind)
-    ]
-
-
-@pytest.mark.parametrize(("exercise", "misconception"), pairs("misconceptions"))
+@pytest.mark.parametrize(("exercise", "misconception"), pairs(CHAPTER, "misconceptions"))
 def test_misconception_loses_points(exercise, misconception):
     assert failures(exercise, misconception.function, looser=100)
 
 
-@pytest.mark.parametrize(("exercise", "variant"), pairs("variants"))
+@pytest.mark.parametrize(("exercise", "variant"), pairs(CHAPTER, "variants"))
 def test_variant_is_accepted(exercise, variant):
     assert failures(exercise, variant) == []
 

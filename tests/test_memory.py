@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from judging import pairs
 
 from autograder.calls import LocalAnswer
 from autograder.exercises.memory import CHAPTER, run_optimizer
@@ -30,14 +31,6 @@ LINES = ["parameters", "gradients", "master", "states", "total"]
 def stack(depth, width, activation=torch.nn.ReLU, **where):
     layers = [(torch.nn.Linear(width, width, bias=False, **where), activation()) for _ in range(depth)]
     return torch.nn.Sequential(*(part for pair in layers for part in pair))
-
-
-def pairs(kind):
-    return [
-        pytest.param(exercise, item, id=f"{exercise.name}-{getattr(item, 'name', None) or item.__name__}")
-        for exercise in CHAPTER.exercises
-        for item in getattr(exercise, kind)
-    ]
 
 
 def test_points():
@@ -245,14 +238,14 @@ def test_table_is_aligned(capsys):
 # -- the hidden cases --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("exercise", "misconception"), pairs("misconceptions"))
+@pytest.mark.parametrize(("exercise", "misconception"), pairs(CHAPTER, "misconceptions"))
 def test_misconception_loses_points_and_is_named(exercise, misconception):
     result = judge(exercise, LocalAnswer(misconception.function))
     assert result.points < exercise.points
     assert result.misconception == misconception.name
 
 
-@pytest.mark.parametrize(("exercise", "variant"), pairs("variants"))
+@pytest.mark.parametrize(("exercise", "variant"), pairs(CHAPTER, "variants"))
 def test_variant_is_accepted(exercise, variant):
     assert judge(exercise, LocalAnswer(variant)).failed == ()
 
