@@ -125,6 +125,7 @@ def _deciding_files(chapter: Chapter) -> bytes:
     """A digest of the grader, the chapter's page, its references, its hidden cases, and the toolbox."""
     parts = {TOOLBOX, chapter_path(chapter.name), *COURSE.glob("autograder/*.py")}
     for exercise in chapter.exercises:
-        functions = (exercise.reference, *(misconception.function for misconception in exercise.misconceptions))
-        parts |= {Path(inspect.getsourcefile(function)) for function in functions}
+        mistakes = (misconception.function for misconception in exercise.misconceptions)
+        sources = map(inspect.getsourcefile, (exercise.reference, *exercise.variants, *mistakes))
+        parts |= {path for path in map(Path, sources) if path.exists()}  # an edited function has no file of its own
     return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(parts))).digest()

@@ -7,7 +7,7 @@ and a failing student is told which of these gives the same results.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -68,6 +68,9 @@ def judge(exercise: Exercise, answer: Answer, earlier: Mapping[str, Answer] | No
                 wrong[index], forwarded = "", True
     if not any(not text and not case.raises for text, case in zip(wrong, exercise.cases, strict=True)):
         wrong = [text or "counts only together with a right result" for text in wrong]
+    returned = [(c, o, t) for c, o, t in zip(exercise.cases, outcomes, truths, strict=True) if o.status == "returned"]
+    if _one_value(_judged(c, o) for c, o, _ in returned) and not _one_value(_judged(c, t) for c, _, t in returned):
+        wrong = [text or "gives the same value whatever it is given" for text in wrong]
     named = _name_misconception(exercise, outcomes, wrong) if any(wrong) else None
     return _result(exercise, wrong, named, forwarded, _first_word(outcomes))
 
@@ -175,8 +178,13 @@ def _relative_truths(exercise: Exercise, earlier: Mapping[str, Answer]) -> list[
     """
     answer = LocalAnswer(_on_earlier(exercise, earlier))
     truths = [answer.call(_call(exercise, case)) for case in exercise.cases]
-    values = {leaf for truth in truths if truth.status == "returned" for leaf in _leaves(truth.value)}
-    return [truth if truth.status == "returned" and len(values) > 1 else None for truth in truths]
+    constant = _one_value(truth.value for truth in truths if truth.status == "returned")
+    return [truth if truth.status == "returned" and not constant else None for truth in truths]
+
+
+def _one_value(results: Iterable[Any]) -> bool:
+    """Whether all results consist of one and the same number, string or so on."""
+    return len({leaf for result in results for leaf in _leaves(result)}) <= 1
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -57,6 +57,16 @@ def test_raising_counts_only_beside_a_right_result():
     assert judged(toy.ROOT, refuses).points == 0
 
 
+def test_a_constant_earns_nothing_where_it_happens_to_be_right():
+    sign = Exercise(
+        toy.is_negative, 2, (Case("below", (-1.0,)), Case("above", (2.0,)), Case("nought", (0.0,))), (), (), "Signs"
+    )
+    assert judged(sign, lambda x: x < 1).points == 1.33
+    result = judged(sign, lambda x: False)
+    assert result.points == 0
+    assert [failure.message for failure in result.failed][1:] == ["gives the same value whatever it is given"] * 2
+
+
 def test_one_mistake_costs_once():
     def triple(x):
         return 3 * x

@@ -30,6 +30,10 @@ def sixteenfold(x):
     return 16 * x
 
 
+def is_negative(x):
+    return x < 0
+
+
 def root(x):
     if x < 0:
         raise ValueError("x must not be negative")
