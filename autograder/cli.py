@@ -124,23 +124,30 @@ def report(chapter: str, classroom: Path | None) -> None:
 @main.command()
 @click.argument("chapters", nargs=-1)
 @UNSANDBOXED
+@click.option("--page", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Renew this page.")
 @_plain_errors
-def selftest(chapters: tuple[str, ...], unsandboxed: bool) -> None:
+def selftest(chapters: tuple[str, ...], unsandboxed: bool, page: Path | None) -> None:
     """Prove the hidden tests: reference full, stub zero, misconceptions named, variants full."""
+    from autograder.catches import page as page_of
     from autograder.selftest import selftest as run
 
+    if page and chapters:
+        raise CourseError("--page is about all chapters: leave their names out")
     table = Table("Chapter", "Tried", "As it should be")
-    problems = []
+    tried, problems = [], []
     for chapter in _chapters(chapters):
         findings = list(run(chapter, sandboxed=not unsandboxed))
         for kind in dict.fromkeys(finding.kind for finding in findings):
             tried = [finding for finding in findings if finding.kind == kind]
             good = sum(not finding.problem for finding in tried)
             table.add_row(chapter.name, f"{len(tried)} × {kind}", f"{good} of {len(tried)}")
+        tried += findings
         problems += [finding for finding in findings if finding.problem]
     Console().print(table)
     for finding in problems:
         click.echo(f"{finding.chapter} {finding.exercise}: {finding.kind} {finding.name} {finding.problem}", err=True)
+    if page and not problems:
+        page.write_text(page_of(page.read_text(), tried))
     sys.exit(1 if problems else 0)
 
 
