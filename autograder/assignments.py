@@ -389,12 +389,24 @@ def source_notebook(name: str, root: Path = COURSE) -> NotebookNode:
 
     Raises AssignmentError if the chapter doesn't validate.
     """
-    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-
     validate(name, root)
     page = _page(name, root)
+    return _assembled(page, _translated(page))
+
+
+def code_notebook(name: str, root: Path = COURSE) -> NotebookNode:
+    """The code cells of the source notebook alone, without checks: all that grading compares a submission with."""
+    page = _page(name, root)
+    notebook = _assembled(page, [(cell, "", {}) for cell in page.cells])
+    notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return notebook
+
+
+def _assembled(page: _Page, translated: list[tuple[NotebookNode, str, dict[str, Any]]]) -> NotebookNode:
+    from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
     cells, last = [], ""
-    for index, (cell, text, attachments) in enumerate(_translated(page)):
+    for index, (cell, text, attachments) in enumerate(translated):
         identity, metadata = f"cell-{index:03d}", {}
         if cell.cell_type == "markdown":
             shown = new_markdown_cell(text, id=identity)
@@ -418,7 +430,7 @@ def source_notebook(name: str, root: Path = COURSE) -> NotebookNode:
         cells.append(new_code_cell(source, metadata=metadata, id=identity))
         if text:
             cells.append(new_markdown_cell(text, id=f"caption-{index:03d}"))
-    metadata = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}, "course": {"chapter": name}}
+    metadata = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}, "course": {"chapter": page.name}}
     return new_notebook(cells=cells, metadata=metadata)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autograder.assignments import TOOLBOX, source_notebook
+from autograder.assignments import TOOLBOX, code_notebook
 from autograder.exercises import chapters
 from autograder.sealed import NotebookResult, grade_notebook
 from autograder.submission import UngradableError, chapter_of, read_submission, repair
@@ -20,6 +20,6 @@ def check_notebook(path: Path, sandboxed: bool = True) -> NotebookResult:
     if chapter is None:
         known = ", ".join(chapters())
         raise UngradableError(f"{path}: not a notebook of this course; its chapters are {known}")
-    warnings = repair(notebook, source_notebook(chapter.name))
+    warnings = repair(notebook, code_notebook(chapter.name))
     results = grade_notebook(notebook, chapter, (TOOLBOX,), sandboxed)
     return NotebookResult(chapter.name, tuple(results.values()), tuple(warnings))

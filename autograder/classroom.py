@@ -15,8 +15,10 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import nbformat
@@ -30,9 +32,10 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder.assignments import COURSE, TOOLBOX, source_notebook
 from autograder.errors import CourseError
 from autograder.exercises import chapters
-from autograder.preprocessors import grading_key
-from autograder.sandbox import require_sandbox
+from autograder.journal import Journal, Record, grading_key
+from autograder.sandbox import SandboxError, require_sandbox
 from autograder.submission import UngradableError, chapter_of, read_submission
+from autograder.workers import Workers, run_submission
 
 DEFAULT = COURSE / "classroom"
 
@@ -65,9 +68,12 @@ class Classroom:
     def __init__(self, root: Path, sandboxed: bool = True) -> None:
         self.root = root.resolve()
         config = PyFileConfigLoader("nbgrader_config.py", path=str(COURSE)).load_config()
-        config.merge(Config({"CourseDirectory": {"root": str(self.root)}, "SealedExecute": {"sandboxed": sandboxed}}))
         self.sandboxed = sandboxed
+        self.journal = Journal(self.root / "journal")
+        execute = {"sandboxed": sandboxed, "journal": str(self.journal.folder)}
+        config.merge(Config({"CourseDirectory": {"root": str(self.root)}, "SealedExecute": execute}))
         self._config = config
+        self._book = Lock()  # the grade book has one writer
         os.environ["PATH"] = f"{sys.prefix}/bin:{os.environ['PATH']}"  # nbgrader calls `alembic` by name
 
     def _api(self) -> NbGraderAPI:
@@ -118,9 +124,10 @@ class Classroom:
             raise ClassroomError(f"nobody has handed in {chapter}: {self.root}/submitted/*/{chapter} is empty")
         return found
 
-    def grade(self, chapter: str, students: list[str]) -> Iterator[Graded]:
-        """Grade the work of each student; work that has not changed since is taken as it is.
+    def grade(self, chapter: str, students: list[str], workers: int | None = None) -> Iterator[Graded]:
+        """Grade the work of each student, as it gets ready; work that has not changed since is taken as it is.
 
+        workers: how many processes run submissions; one for each processor by default. The grade book is written here.
         Raises SandboxError if there is no sandbox, ClassroomError if a student has handed in nothing.
         """
         if self.sandboxed:
@@ -129,27 +136,51 @@ class Classroom:
             if not (self.root / "submitted" / student / chapter).is_dir():
                 raise ClassroomError(f"{student} has not handed in {chapter}: no submitted/{student}/{chapter}")
         self.release(chapter)
+        to_run = []
         for student in students:
-            yield self._grade_one(chapter, student)
+            try:
+                path = self._submission(chapter, student)
+            except UngradableError as error:
+                yield Graded(student, problem=str(error))
+                continue
+            done = self.result(chapter, student)
+            if done and done["key"] == grading_key(path, chapters()[chapter]) and self.feedback(chapter, student).exists():
+                yield Graded(student, done["result"])
+            else:
+                to_run.append((student, path))
+        if to_run:
+            yield from self._grade(chapter, to_run, workers or len(os.sched_getaffinity(0)))
         self._write_grades()
 
-    def _grade_one(self, chapter: str, student: str) -> Graded:
+    def _grade(self, chapter: str, to_run: list[tuple[str, Path]], workers: int) -> Iterator[Graded]:
+        """Each submission has a thread that waits for its turns: in a worker, at the grade book, in a worker."""
+        with Workers(workers) as pool, ThreadPoolExecutor(workers + 2) as threads:
+            try:
+                jobs = [threads.submit(self._grade_one, chapter, student, path, pool) for student, path in to_run]
+                for job in as_completed(jobs):
+                    yield job.result()
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                pool.stop()
+                raise
+
+    def _grade_one(self, chapter: str, student: str, path: Path, pool: Workers) -> Graded:
         try:
-            submission = self._submission(chapter, student)
-        except UngradableError as error:
+            key = grading_key(path, chapters()[chapter])
+            if not self.journal.get(key):
+                kept = pool.call(run_submission, path.read_bytes(), path, chapter, self.sandboxed)
+                self.journal.put(key, Record.from_json(kept))
+            with self._book:
+                outcome = self._api().autograde(chapter, student, force=True, create=True)
+            done = self.result(chapter, student)
+            if not outcome["success"] or not done:
+                return Graded(student, problem=f"nbgrader could not grade it: {_reason(outcome)}")
+            problem = pool.call(write_feedback, self.root, chapter, student)
+            return Graded(student, done["result"], problem, fresh=True)
+        except SandboxError:
+            raise
+        except (CourseError, OSError) as error:
             return Graded(student, problem=str(error))
-        done = self.result(chapter, student)
-        same = done and done["key"] == grading_key(submission, chapters()[chapter])
-        if same and self.feedback(chapter, student).exists():
-            return Graded(student, done["result"])
-        outcome = self._api().autograde(chapter, student, force=True, create=True)
-        done = self.result(chapter, student)
-        if not outcome["success"] or not done:
-            return Graded(student, problem=f"nbgrader could not grade it: {_reason(outcome)}")
-        outcome = self._api().generate_feedback(chapter, student, force=True)
-        if not outcome["success"]:
-            return Graded(student, done["result"], problem=f"no feedback page: {_reason(outcome)}", fresh=True)
-        return Graded(student, done["result"], fresh=True)
 
     def _submission(self, chapter: str, student: str) -> Path:
         """The student's notebook under the name that nbgrader looks for."""
@@ -201,6 +232,12 @@ class Classroom:
             writer.writerow(("student", "chapter", "score", "max_score"))
             writer.writerows(sorted(rows))
         os.replace(temporary, self.root / "grades.csv")
+
+
+def write_feedback(root: Path, chapter: str, student: str) -> str:
+    """Write a student's feedback page; what went wrong, or ""."""
+    outcome = Classroom(root)._api().generate_feedback(chapter, student, force=True)
+    return "" if outcome["success"] else f"no feedback page: {_reason(outcome)}"
 
 
 def _harmless(cell: str) -> str:

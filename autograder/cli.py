@@ -41,6 +41,9 @@ def _plain_errors(command: Callable[..., None]) -> Callable[..., None]:
         except CourseError as error:
             click.echo(f"course: {error}", err=True)
             sys.exit(2)
+        except KeyboardInterrupt:
+            click.echo("course: stopped; what is finished is kept, and the next run goes on from there", err=True)
+            sys.exit(130)
 
     return run
 
@@ -82,9 +85,12 @@ def check(notebook: Path, as_json: bool, unsandboxed: bool) -> None:
 @click.argument("chapter")
 @click.argument("students", nargs=-1)
 @CLASSROOM
+@click.option("--workers", type=click.IntRange(1), help="How many processes run submissions (one for each processor).")
 @UNSANDBOXED
 @_plain_errors
-def grade(chapter: str, students: tuple[str, ...], classroom: Path | None, unsandboxed: bool) -> None:
+def grade(
+    chapter: str, students: tuple[str, ...], classroom: Path | None, workers: int | None, unsandboxed: bool
+) -> None:
     """Grade a chapter for a class: grade book, feedback, grades.csv and the class report."""
     from autograder.report import write_report
 
@@ -94,9 +100,10 @@ def grade(chapter: str, students: tuple[str, ...], classroom: Path | None, unsan
     graded = []
     with _progress() as progress:
         task = progress.add_task(chapter, total=len(names))
-        for one in room.grade(chapter, names):
+        for one in room.grade(chapter, names, workers):
             graded.append(one)
             progress.advance(task)
+    graded.sort(key=lambda one: names.index(one.student))
     _show_class(wanted, graded)
     if not any(one.result for one in graded):
         raise CourseError(f"none of these submissions could be graded: {graded[0].problem}")

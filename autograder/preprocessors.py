@@ -5,10 +5,9 @@ Everything around them stays nbgrader's: grade book, late penalties, manual scor
 
 from __future__ import annotations
 
-import hashlib
 import html
-import inspect
 import textwrap
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ from nbconvert.preprocessors.sanitize import SanitizeHTML
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_output
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Bool
+from traitlets import Bool, Unicode
 
-from autograder.assignments import COURSE, TOOLBOX, chapter_path, source_notebook
+from autograder.assignments import TOOLBOX, source_notebook
 from autograder.exercise import Chapter
 from autograder.exercises import chapters
+from autograder.journal import Journal, grading_key
 from autograder.scoring import ExerciseResult
 from autograder.sealed import NotebookResult, grade_notebook, judged_by
 from autograder.submission import read_submission, repair
@@ -51,7 +51,7 @@ class Repair(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Repair the notebook; what was odd is logged and kept in its metadata."""
-        warnings = repair(nb, source_notebook(resources["nbgrader"]["assignment"]))
+        warnings = repair(nb, deepcopy(_source(resources["nbgrader"]["assignment"])))
         for warning in warnings:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], warning)
         nb.metadata["course"]["warnings"] = warnings
@@ -62,11 +62,17 @@ class SealedExecute(NbGraderPreprocessor):
     """Runs the student's cells in a sandbox and judges the exercises here; takes the place of nbgrader's Execute."""
 
     sandboxed = Bool(True, help="Run students' code under bubblewrap.").tag(config=True)
+    journal = Unicode("", help="Folder of records; what it holds is not run again.").tag(config=True)
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Grade the notebook; points and messages become the outputs of its test cells."""
         chapter = chapters()[resources["nbgrader"]["assignment"]]
-        results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed)
+        kept = Journal(Path(self.journal)).get(nb.metadata["course"]["key"]) if self.journal else None
+        if kept:
+            results = kept.results
+            kept.show(nb)
+        else:
+            results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed)
         for cell in nb.cells:
             if name := judged_by(cell):
                 cell.source = cell.source.split("### BEGIN HIDDEN TESTS")[0].rstrip()
@@ -83,7 +89,7 @@ class SanitizeStudents(SanitizeHTML):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Show a student's own text as it was typed, not rendered, and keep outputs that are no scripts."""
-        own = {cell.source for cell in source_notebook(resources["nbgrader"]["assignment"]).cells}
+        own = {cell.source for cell in _source(resources["nbgrader"]["assignment"]).cells}
         for cell in nb.cells:
             if cell.cell_type == "code":
                 cell.outputs = self.sanitize_code_outputs(cell.outputs)
@@ -91,6 +97,11 @@ class SanitizeStudents(SanitizeHTML):
                 cell.cell_type = "markdown"
                 cell.source = textwrap.indent(cell.source, "    ", lambda line: True)
         return nb, resources
+
+
+@cache
+def _source(chapter: str) -> NotebookNode:
+    return source_notebook(chapter)
 
 
 def _summary(chapter: Chapter, result: NotebookResult) -> str:
@@ -113,19 +124,3 @@ def _score_outputs(result: ExerciseResult, max_points: float) -> list[NotebookNo
     data = {"text/plain": "\n".join(lines), "text/html": f"<p><b>{html.escape(lines[0])}</b></p><ul>{items}</ul>"}
     points = min(result.points, max_points)
     return [new_output("display_data", data), new_output("execute_result", {"text/plain": repr(float(points))})]
-
-
-def grading_key(submission: Path, chapter: Chapter) -> str:
-    """Changes when the submitted file or anything that decides its score does."""
-    return hashlib.sha256(submission.read_bytes() + _deciding_files(chapter)).hexdigest()
-
-
-@cache
-def _deciding_files(chapter: Chapter) -> bytes:
-    """A digest of the grader, the chapter's page, its references, its hidden cases, and the toolbox."""
-    parts = {TOOLBOX, chapter_path(chapter.name), *COURSE.glob("autograder/*.py")}
-    for exercise in chapter.exercises:
-        mistakes = (misconception.function for misconception in exercise.misconceptions)
-        sources = map(inspect.getsourcefile, (exercise.reference, *exercise.variants, *mistakes))
-        parts |= {path for path in map(Path, sources) if path.exists()}  # an edited function has no file of its own
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(parts))).digest()

@@ -47,6 +47,12 @@ class ExerciseResult:
         """As `course check --json` prints it."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> ExerciseResult:
+        """The result that `to_json` has written, perhaps through a file."""
+        failed = tuple(Failure(**failure) for failure in kept["failed"])
+        return cls(**{**kept, "passed": tuple(kept["passed"]), "failed": failed})
+
 
 def judge(exercise: Exercise, answer: Answer, earlier: Mapping[str, Answer] | None = None) -> ExerciseResult:
     """Run the hidden cases of ``exercise`` on ``answer``.

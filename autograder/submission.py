@@ -36,7 +36,12 @@ def read_submission(path: Path) -> NotebookNode:
         raise UngradableError(f"{path}: no such file; name a notebook (.ipynb)")
     if path.stat().st_size > MAX_FILE:
         raise UngradableError(f"{path}: larger than {MAX_FILE // 10**6} MB; clear its outputs and save it again")
-    text = path.read_bytes().decode("utf-8", errors="replace")
+    return parse_submission(path.read_bytes(), path)
+
+
+def parse_submission(content: bytes, path: Path) -> NotebookNode:
+    """The same for what a file holds; ``path`` is only named in errors."""
+    text = content.decode("utf-8", errors="replace")
     if not text.strip():
         raise UngradableError(f"{path}: the file is empty; save the notebook and hand it in again")
     try:
