@@ -73,7 +73,9 @@ def bwrap_command(sockets: Path | None = None, files: tuple[Path, ...] = ()) -> 
         command += ["--setenv", name, value]
     for path in ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"):
         command += ["--ro-bind-try", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    # Root owns the system's settings in /proc even inside, without capabilities: nothing in it may be written.
+    command += ["--proc", "/proc", "--remount-ro", "/proc"]
+    command += ["--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     for path in ("/dev/shm", "/tmp", HOME):
         command += ["--size", str(SCRATCH_BYTES), "--tmpfs", path]
     command += _python_environment()
