@@ -30,6 +30,7 @@ from autograder.calls import Call, Outcome, read_outcome
 from autograder.exercise import Chapter
 from autograder.sandbox import SandboxError, SealedKernelManager, family, require_sandbox
 from autograder.scoring import NOT_DEFINED, ExerciseResult, judge
+from autograder.warm import WarmKernels
 from autograder.wire import WireError
 
 MAX_FRAME = 40_000_000
@@ -79,16 +80,18 @@ def grade_notebook(
     files: tuple[Path, ...] = (),
     sandboxed: bool = True,
     limits: Limits | None = None,
+    kernels: WarmKernels | None = None,
 ) -> dict[str, ExerciseResult]:
     """Run a repaired notebook and judge its exercises; outputs of the student's cells are written into ``notebook``.
 
-    files: laid into the student's folder (the toolbox).
+    files: laid into the student's folder (the toolbox); kernels: warm ones, made with the same files, for whoever
+    grades many notebooks; without them, or where they fail, a kernel is started.
     Raises SandboxError if there is no sandbox and ``sandboxed`` is true.
     """
     if sandboxed:
         require_sandbox()
     results: dict[str, ExerciseResult] = {}
-    with sealed_session(notebook, files, sandboxed, limits or Limits()) as session:
+    with sealed_session(notebook, files, sandboxed, limits or Limits(), kernels) as session:
 
         def judge_here(name: str) -> None:
             exercise = chapter[name]
@@ -146,10 +149,14 @@ class RemoteAnswer:
 
 @contextmanager
 def sealed_session(
-    notebook: NotebookNode, files: tuple[Path, ...], sandboxed: bool, limits: Limits
+    notebook: NotebookNode,
+    files: tuple[Path, ...],
+    sandboxed: bool,
+    limits: Limits,
+    kernels: WarmKernels | None = None,
 ) -> Iterator[SealedSession]:
     """A kernel for ``notebook`` that is gone, with its folder, at the end."""
-    session = SealedSession(notebook, files, sandboxed, limits)
+    session = SealedSession(notebook, files, sandboxed, limits, kernels)
     try:
         session.start()
         yield session
@@ -165,6 +172,7 @@ class SealedSession:
     files: tuple[Path, ...]
     sandboxed: bool
     limits: Limits
+    kernels: WarmKernels | None = None
     ran: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -175,10 +183,11 @@ class SealedSession:
 
     def start(self) -> None:
         """Start a fresh kernel."""
-        self.folder = Path(tempfile.mkdtemp(prefix="course-"))
+        source = self.kernels if self.sandboxed else None
+        self.folder = Path(tempfile.mkdtemp(prefix="course-", dir=source.folder if source else None))
         self.context = zmq.asyncio.Context()
         self.context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
-        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, context=self.context)
+        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, source, context=self.context)
         self.client = _Client(
             self.notebook,
             km=manager,
