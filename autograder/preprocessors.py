@@ -9,6 +9,7 @@ import hashlib
 import html
 import inspect
 import textwrap
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from autograder.exercises import chapters
 from autograder.scoring import ExerciseResult
 from autograder.sealed import NotebookResult, grade_notebook, judged_by
 from autograder.submission import read_submission, repair
+
+NOT_RUN = "For grading, cells of the course itself are run only where your own need them; the others show no output."
 
 
 class SubmissionExporter(NotebookExporter):
@@ -51,7 +54,7 @@ class Repair(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Repair the notebook; what was odd is logged and kept in its metadata."""
-        warnings = repair(nb, source_notebook(resources["nbgrader"]["assignment"]))
+        warnings = repair(nb, original(resources["nbgrader"]["assignment"]))
         for warning in warnings:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], warning)
         nb.metadata["course"]["warnings"] = warnings
@@ -66,7 +69,7 @@ class SealedExecute(NbGraderPreprocessor):
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Grade the notebook; points and messages become the outputs of its test cells."""
         chapter = chapters()[resources["nbgrader"]["assignment"]]
-        results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed)
+        results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed, original=original(chapter.name))
         for cell in nb.cells:
             if name := judged_by(cell):
                 cell.source = cell.source.split("### BEGIN HIDDEN TESTS")[0].rstrip()
@@ -83,7 +86,7 @@ class SanitizeStudents(SanitizeHTML):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Show a student's own text as it was typed, not rendered, and keep outputs that are no scripts."""
-        own = {cell.source for cell in source_notebook(resources["nbgrader"]["assignment"]).cells}
+        own = {cell.source for cell in original(resources["nbgrader"]["assignment"]).cells}
         for cell in nb.cells:
             if cell.cell_type == "code":
                 cell.outputs = self.sanitize_code_outputs(cell.outputs)
@@ -91,6 +94,16 @@ class SanitizeStudents(SanitizeHTML):
                 cell.cell_type = "markdown"
                 cell.source = textwrap.indent(cell.source, "    ", lambda line: True)
         return nb, resources
+
+
+def original(chapter: str) -> NotebookNode:
+    """The chapter's source notebook; made once in a process, since that takes a second."""
+    return deepcopy(_original(chapter))
+
+
+@cache
+def _original(chapter: str) -> NotebookNode:
+    return source_notebook(chapter)
 
 
 def _summary(chapter: Chapter, result: NotebookResult) -> str:
@@ -103,7 +116,8 @@ def _summary(chapter: Chapter, result: NotebookResult) -> str:
         lesson = f" {named.lesson} Read the section “{named.section}”." if named else ""
         points = f"{exercise.points:g} of {exercise.max_points:g} points"
         lines.append(f"- [`{exercise.name}`](#test_{exercise.name}), **{points}**: {checks}{lesson}")
-    return "\n".join([*lines, *(f"- Note: {html.escape(warning)}" for warning in result.warnings)])
+    lines += [f"- Note: {html.escape(warning)}" for warning in result.warnings]
+    return "\n".join([*lines, "", NOT_RUN])
 
 
 def _score_outputs(result: ExerciseResult, max_points: float) -> list[NotebookNode]:

@@ -28,6 +28,7 @@ from nbformat.v4 import new_output
 
 from autograder.calls import Call, Outcome, read_outcome
 from autograder.exercise import Chapter
+from autograder.needed import needed
 from autograder.sandbox import SandboxError, SealedKernelManager, family, require_sandbox
 from autograder.scoring import NOT_DEFINED, ExerciseResult, judge
 from autograder.warm import WarmKernels
@@ -81,16 +82,19 @@ def grade_notebook(
     sandboxed: bool = True,
     limits: Limits | None = None,
     kernels: WarmKernels | None = None,
+    original: NotebookNode | None = None,
 ) -> dict[str, ExerciseResult]:
     """Run a repaired notebook and judge its exercises; outputs of the student's cells are written into ``notebook``.
 
     files: laid into the student's folder (the toolbox); kernels: warm ones, made with the same files, for whoever
-    grades many notebooks; without them, or where they fail, a kernel is started.
+    grades many notebooks; without them, or where they fail, a kernel is started; original: the chapter's source
+    notebook: of its own cells, those that the student's work does not need are not run then.
     Raises SandboxError if there is no sandbox and ``sandboxed`` is true.
     """
     if sandboxed:
         require_sandbox()
     results: dict[str, ExerciseResult] = {}
+    to_run = needed(notebook, original) if original else range(len(notebook.cells))
     with sealed_session(notebook, files, sandboxed, limits or Limits(), kernels) as session:
 
         def judge_here(name: str) -> None:
@@ -101,7 +105,7 @@ def grade_notebook(
         for index, cell in enumerate(notebook.cells):
             if name := judged_by(cell):
                 judge_here(name)
-            elif cell.cell_type == "code":
+            elif cell.cell_type == "code" and index in to_run:
                 session.run(index)
         for name, result in results.items():
             if _is_missing(result):
