@@ -18,7 +18,7 @@ import psutil
 from autograder import groups
 from autograder.sandbox import SCRATCH_BYTES, bwrap_command, family, laid
 
-START_SECONDS = 90.0
+START_SECONDS = 300.0  # six of computing, which a busy machine may take long to give
 END_SECONDS = 60.0  # a fork that left hundreds of processes ends slowly on a busy machine
 MAX_FAILURES = 2  # in a row
 # The template is root of bubblewrap's user namespace, which is where it may mount a /proc and map its forks' user.
