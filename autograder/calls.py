@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import inspect
 import io
 import linecache
@@ -33,8 +34,13 @@ class Call:
 
     def message(self, name: str) -> list[bytes]:
         """The call as a message to the process that holds the function ``name``."""
-        source = textwrap.dedent(inspect.getsource(self.probe)) if self.probe else None
+        source = _source(self.probe) if self.probe else None
         return encode([name, self.args, dict(self.kwargs), source, self.probe.__name__ if self.probe else None])
+
+
+@functools.cache
+def _source(probe: Callable[..., Any]) -> str:
+    return textwrap.dedent(inspect.getsource(probe))
 
 
 @dataclass(frozen=True)

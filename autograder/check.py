@@ -20,6 +20,7 @@ def check_notebook(path: Path, sandboxed: bool = True) -> NotebookResult:
     if chapter is None:
         known = ", ".join(chapters())
         raise UngradableError(f"{path}: not a notebook of this course; its chapters are {known}")
-    warnings = repair(notebook, code_notebook(chapter.name))
-    results = grade_notebook(notebook, chapter, (TOOLBOX,), sandboxed)
+    original = code_notebook(chapter.name)
+    warnings = repair(notebook, original)
+    results = grade_notebook(notebook, chapter, (TOOLBOX,), sandboxed, original=original)
     return NotebookResult(chapter.name, tuple(results.values()), tuple(warnings))

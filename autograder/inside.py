@@ -1,7 +1,7 @@
 """What runs inside a sandbox: an IPython kernel that also answers calls on the student's functions.
 
-Calls come as messages of their own type, past the shell, its history, hooks and transformers. This file, ``calls`` and
-``wire`` are all of the project that a student's process can see.
+Calls come as messages of their own type, past the shell, its history, hooks and transformers. This file, ``template``,
+``calls`` and ``wire`` are all of the project that a student's process can see.
 """
 
 from __future__ import annotations
@@ -66,17 +66,27 @@ class CallKernel(IPythonKernel):
         self.session.send(stream, "call_reply", {}, parent, ident=ident, buffers=perform(buffers, self.shell.user_ns))
 
 
-def main() -> None:
-    """Set the limits, then serve."""
+def set_limits() -> None:
+    """Limit this process and all that it starts."""
     for limit, value in LIMITS.items():
         hard = resource.getrlimit(limit)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(limit, (value, value))
+
+
+def kernel_app(arguments: list[str]) -> IPKernelApp:
+    """A kernel whose sockets are bound; it runs nothing until it is started."""
     app = IPKernelApp.instance(kernel_class=CallKernel)
     app.outstream_class = f"{__name__}.BoundedStream"
     app.capture_fd_output = False  # what C code and child processes write goes nowhere
-    app.initialize(sys.argv[1:])
-    app.start()
+    app.initialize(arguments)
+    return app
+
+
+def main() -> None:
+    """Set the limits, then serve."""
+    set_limits()
+    kernel_app(sys.argv[1:]).start()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ from autograder.scoring import ExerciseResult
 from autograder.sealed import NotebookResult, grade_notebook, judged_by
 from autograder.submission import read_submission, repair
 
+NOT_RUN = "For grading, cells of the course itself are run only where your own need them; the others show no output."
+
 
 class SubmissionExporter(NotebookExporter):
     """Reads notebooks as students hand them in: tolerant of what nbformat stumbles over."""
@@ -51,7 +53,7 @@ class Repair(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Repair the notebook; what was odd is logged and kept in its metadata."""
-        warnings = repair(nb, deepcopy(_source(resources["nbgrader"]["assignment"])))
+        warnings = repair(nb, original(resources["nbgrader"]["assignment"]))
         for warning in warnings:
             self.log.warning("%s: %s", resources["nbgrader"]["student"], warning)
         nb.metadata["course"]["warnings"] = warnings
@@ -72,7 +74,7 @@ class SealedExecute(NbGraderPreprocessor):
             results = kept.results
             kept.show(nb)
         else:
-            results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed)
+            results = grade_notebook(nb, chapter, (TOOLBOX,), self.sandboxed, original=original(chapter.name))
         for cell in nb.cells:
             if name := judged_by(cell):
                 cell.source = cell.source.split("### BEGIN HIDDEN TESTS")[0].rstrip()
@@ -89,7 +91,7 @@ class SanitizeStudents(SanitizeHTML):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         """Show a student's own text as it was typed, not rendered, and keep outputs that are no scripts."""
-        own = {cell.source for cell in _source(resources["nbgrader"]["assignment"]).cells}
+        own = {cell.source for cell in original(resources["nbgrader"]["assignment"]).cells}
         for cell in nb.cells:
             if cell.cell_type == "code":
                 cell.outputs = self.sanitize_code_outputs(cell.outputs)
@@ -99,8 +101,13 @@ class SanitizeStudents(SanitizeHTML):
         return nb, resources
 
 
+def original(chapter: str) -> NotebookNode:
+    """The chapter's source notebook; made once in a process, since that takes a second."""
+    return deepcopy(_original(chapter))
+
+
 @cache
-def _source(chapter: str) -> NotebookNode:
+def _original(chapter: str) -> NotebookNode:
     return source_notebook(chapter)
 
 
@@ -114,7 +121,8 @@ def _summary(chapter: Chapter, result: NotebookResult) -> str:
         lesson = f" {named.lesson} Read the section “{named.section}”." if named else ""
         points = f"{exercise.points:g} of {exercise.max_points:g} points"
         lines.append(f"- [`{exercise.name}`](#test_{exercise.name}), **{points}**: {checks}{lesson}")
-    return "\n".join([*lines, *(f"- Note: {html.escape(warning)}" for warning in result.warnings)])
+    lines += [f"- Note: {html.escape(warning)}" for warning in result.warnings]
+    return "\n".join([*lines, "", NOT_RUN])
 
 
 def _score_outputs(result: ExerciseResult, max_points: float) -> list[NotebookNode]:

@@ -7,16 +7,14 @@ grader over unix sockets in a folder made for it alone.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 from jupyter_client.connect import KernelConnectionInfo
@@ -24,14 +22,13 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import LocalProvisioner
 
+from autograder import groups
 from autograder.errors import CourseError
 
 HERE = Path(__file__).parent
-VISIBLE = ("__init__.py", "wire.py", "calls.py", "inside.py")
+VISIBLE = ("__init__.py", "wire.py", "calls.py", "inside.py", "template.py")
 HOME = "/home/student"
 SEALED = "/opt/sealed"
-CONTROL_GROUPS = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
-MAX_PROCESSES = 256
 SCRATCH_BYTES = 256 * 2**20
 ENVIRONMENT = {
     "PATH": f"{sys.prefix}/bin:/usr/bin:/bin",
@@ -73,14 +70,16 @@ def bwrap_command(sockets: Path | None = None, files: tuple[Path, ...] = ()) -> 
         command += ["--setenv", name, value]
     for path in ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"):
         command += ["--ro-bind-try", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    # Root owns the system's settings in /proc even inside, without capabilities: nothing in it may be written.
+    command += ["--proc", "/proc", "--remount-ro", "/proc"]
+    command += ["--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     for path in ("/dev/shm", "/tmp", HOME):
         command += ["--size", str(SCRATCH_BYTES), "--tmpfs", path]
     command += _python_environment()
     for name in VISIBLE:
         command += ["--ro-bind", str(HERE / name), f"{SEALED}/autograder/{name}"]
-    for path in (*files, *_font_cache()):
-        command += ["--ro-bind", str(path), f"{HOME}/{_place(path)}"]
+    for name, path in laid(files).items():
+        command += ["--ro-bind", str(path), f"{HOME}/{name}"]
     if sockets:
         command += ["--bind", str(sockets), str(sockets)]
     return [*command, "--remount-ro", "/", "--chdir", HOME]
@@ -99,20 +98,32 @@ def _python_environment() -> list[str]:
     return binds + hidden + inner
 
 
-def _font_cache() -> tuple[Path, ...]:
-    """Matplotlib's list of fonts, which takes seconds to make anew."""
+def laid(files: tuple[Path, ...]) -> dict[str, Path]:
+    """What lies in a student's folder, by its name in there.
+
+    With it is matplotlib's list of fonts, which takes seconds to make anew.
+    """
     cache_home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return tuple(sorted((cache_home / "matplotlib").glob("fontlist-*.json")))
+    fonts = sorted((cache_home / "matplotlib").glob("fontlist-*.json"))
+    return {path.name: path for path in files} | {f".cache/matplotlib/{path.name}": path for path in fonts}
 
 
-def _place(path: Path) -> str:
-    return f".cache/matplotlib/{path.name}" if path.name.startswith("fontlist-") else path.name
+class Source(Protocol):
+    """Where kernels may be had that need not be started."""
+
+    def fork(self, connection_file: str) -> Any:
+        """A process that serves this connection, with the methods of ``Popen``; None if there is none to be had."""
+        ...
 
 
 class SandboxProvisioner(LocalProvisioner):
-    """Starts a kernel under bubblewrap; the kernel manager's connection file lies in the shared folder."""
+    """Takes a kernel from the manager's source, or starts one under bubblewrap.
 
-    group: Path | None = None
+    The kernel manager's connection file lies in the shared folder.
+    """
+
+    started = False
+    bounds: tuple[Path, ...] = ()
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Put the sandbox before the kernel's own command."""
@@ -121,45 +132,27 @@ class SandboxProvisioner(LocalProvisioner):
         return kwargs | {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        """Start the sandbox, in a control group of its own where that can be had."""
+        """A kernel in a sandbox, in control groups where those can be had."""
+        self.process = self.parent.source and self.parent.source.fork(self.parent.connection_file)
+        if self.process:
+            return self.connection_info
         connection = await super().launch_kernel(cmd, **kwargs)
-        self.group = _bound_processes(self.process.pid)
+        self.started = True
+        self.bounds = groups.bound(self.process.pid)
         return connection
 
     async def cleanup(self, restart: bool = False) -> None:
-        """Remove the control group of the ended sandbox."""
+        """Remove the control groups of the ended sandbox."""
         await super().cleanup(restart)
-        for _ in range(40):  # its last processes may take a moment to end
-            if not self.group or not self.group.exists():
-                break
-            with suppress(OSError):
-                self.group.rmdir()
-            await asyncio.sleep(0.05)
+        groups.remove(self.bounds)
 
     async def send_signal(self, signum: int) -> None:
         """Interrupt the kernel itself: bubblewrap in front of it would die of the signal."""
-        if signum != signal.SIGINT:
+        if signum != signal.SIGINT or not self.started:
             return await super().send_signal(signum)
         for kernel in family(self.process.pid if self.process else None)[2:3]:  # after bubblewrap and its reaper
             kernel.send_signal(signum)
         return None
-
-
-def _bound_processes(pid: int) -> Path | None:
-    """Put a sandbox into a control group of few processes; None where this user may not make one.
-
-    Ordinary users are bound by ``RLIMIT_NPROC`` in :mod:`autograder.inside`, which does not hold for root.
-    """
-    for hierarchy in CONTROL_GROUPS:
-        group = hierarchy / f"course-{pid}"
-        with suppress(OSError):
-            group.mkdir()
-            if (group / "pids.max").exists():
-                (group / "pids.max").write_text(str(MAX_PROCESSES))
-                (group / "cgroup.procs").write_text(str(pid))
-                return group
-            group.rmdir()
-    return None
 
 
 class LocalKernelProvisioner(LocalProvisioner):
@@ -178,11 +171,19 @@ class LocalKernelProvisioner(LocalProvisioner):
 class SealedKernelManager(AsyncKernelManager):
     """Starts kernels that run :mod:`autograder.inside`.
 
-    folder: an empty folder for the connection file and sockets; files: laid beside the student's work.
+    folder: an empty folder for the connection file and sockets; files: laid beside the student's work; source: where
+    to ask for a kernel before one is started, given that the folder lies where it shares sockets.
     """
 
-    def __init__(self, folder: Path, files: tuple[Path, ...] = (), sandboxed: bool = True, **kwargs: Any) -> None:
-        self.files = files
+    def __init__(
+        self,
+        folder: Path,
+        files: tuple[Path, ...] = (),
+        sandboxed: bool = True,
+        source: Source | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.files, self.source = files, source
         specs = _OneKernel("course-sandbox" if sandboxed else "course-local")
         super().__init__(
             transport="ipc",

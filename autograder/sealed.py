@@ -28,8 +28,10 @@ from nbformat.v4 import new_output
 
 from autograder.calls import Call, Outcome, read_outcome
 from autograder.exercise import Chapter
+from autograder.needed import needed
 from autograder.sandbox import SandboxError, SealedKernelManager, family, require_sandbox
 from autograder.scoring import NOT_DEFINED, ExerciseResult, judge
+from autograder.warm import WarmKernels
 from autograder.wire import WireError
 
 MAX_FRAME = 40_000_000
@@ -79,16 +81,21 @@ def grade_notebook(
     files: tuple[Path, ...] = (),
     sandboxed: bool = True,
     limits: Limits | None = None,
+    kernels: WarmKernels | None = None,
+    original: NotebookNode | None = None,
 ) -> dict[str, ExerciseResult]:
     """Run a repaired notebook and judge its exercises; outputs of the student's cells are written into ``notebook``.
 
-    files: laid into the student's folder (the toolbox).
+    files: laid into the student's folder (the toolbox); kernels: warm ones, made with the same files, for whoever
+    grades many notebooks; without them, or where they fail, a kernel is started; original: the chapter's source
+    notebook: of its own cells, those that the student's work does not need are not run then.
     Raises SandboxError if there is no sandbox and ``sandboxed`` is true.
     """
     if sandboxed:
         require_sandbox()
     results: dict[str, ExerciseResult] = {}
-    with sealed_session(notebook, files, sandboxed, limits or Limits()) as session:
+    to_run = needed(notebook, original) if original else range(len(notebook.cells))
+    with sealed_session(notebook, files, sandboxed, limits or Limits(), kernels) as session:
 
         def judge_here(name: str) -> None:
             exercise = chapter[name]
@@ -98,7 +105,7 @@ def grade_notebook(
         for index, cell in enumerate(notebook.cells):
             if name := judged_by(cell):
                 judge_here(name)
-            elif cell.cell_type == "code":
+            elif cell.cell_type == "code" and index in to_run:
                 session.run(index)
         for name, result in results.items():
             if _is_missing(result):
@@ -146,10 +153,14 @@ class RemoteAnswer:
 
 @contextmanager
 def sealed_session(
-    notebook: NotebookNode, files: tuple[Path, ...], sandboxed: bool, limits: Limits
+    notebook: NotebookNode,
+    files: tuple[Path, ...],
+    sandboxed: bool,
+    limits: Limits,
+    kernels: WarmKernels | None = None,
 ) -> Iterator[SealedSession]:
     """A kernel for ``notebook`` that is gone, with its folder, at the end."""
-    session = SealedSession(notebook, files, sandboxed, limits)
+    session = SealedSession(notebook, files, sandboxed, limits, kernels)
     try:
         session.start()
         yield session
@@ -165,6 +176,7 @@ class SealedSession:
     files: tuple[Path, ...]
     sandboxed: bool
     limits: Limits
+    kernels: WarmKernels | None = None
     ran: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -175,10 +187,11 @@ class SealedSession:
 
     def start(self) -> None:
         """Start a fresh kernel."""
-        self.folder = Path(tempfile.mkdtemp(prefix="course-"))
+        source = self.kernels if self.sandboxed else None
+        self.folder = Path(tempfile.mkdtemp(prefix="course-", dir=source.folder if source else None))
         self.context = zmq.asyncio.Context()
         self.context.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME)
-        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, context=self.context)
+        manager = SealedKernelManager(self.folder, self.files, self.sandboxed, source, context=self.context)
         self.client = _Client(
             self.notebook,
             km=manager,
@@ -265,7 +278,8 @@ class SealedSession:
         channels = self.client.kc
         sent = channels.session.send(channels.shell_channel.socket, "call_request", {}, buffers=message)
         request = sent["header"]["msg_id"]
-        started, computed = time.monotonic(), self._cpu_seconds()
+        started = time.monotonic()
+        computed: float | None = None  # looked at when a call takes its time: most do not, and a look costs more
         stopped: float | None = None
         while True:
             try:
@@ -284,6 +298,7 @@ class SealedSession:
             wall = time.monotonic() - started
             if stopped is not None and wall > stopped + GRACE:
                 return self._too_long(), False
+            computed = self._cpu_seconds() if computed is None else computed
             too_long = self._cpu_seconds() - computed > self.limits.call or wall > 3 * self.limits.call
             if too_long and stopped is None:
                 stopped = wall

@@ -38,8 +38,9 @@ def selftest(chapter: Chapter, sandboxed: bool = True) -> Iterator[Finding]:
     yield from functions(chapter)
     for kind, share in (("full-answer", 1.0), ("untouched", 0.0)):
         notebook = submission(chapter, kind)
-        repair(notebook, source_notebook(chapter.name))
-        results = grade_notebook(notebook, chapter, (TOOLBOX,), sandboxed)
+        original = source_notebook(chapter.name)
+        repair(notebook, original)
+        results = grade_notebook(notebook, chapter, (TOOLBOX,), sandboxed, original=original)
         for exercise in chapter.exercises:
             problem = _expect(results[exercise.name], share * exercise.points)
             yield Finding(chapter.name, exercise.name, "sealed", kind, results[exercise.name].points, problem)

@@ -86,6 +86,7 @@ def test_feedback_tells_the_mistake_and_hides_the_tests(room, graded):
     assert "hidden checks passed" in pages["two-misconceptions"]
     assert "Not written yet" in pages["untouched"]
     for page in pages.values():
+        assert page.count("cells of the course itself are run only where your own need them") == 1
         assert "HIDDEN TESTS" not in page
         assert "autograder" not in page
         assert "<script>alert" not in page

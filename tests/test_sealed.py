@@ -171,16 +171,18 @@ def look_around(answer):
         network = type(error).__name__
     names = [pathlib.Path("/proc", pid, "cmdline").read_text() for pid in os.listdir("/proc") if pid.isdigit()]
     interfaces = [line.split(":")[0].strip() for line in pathlib.Path("/proc/net/dev").read_text().splitlines()[2:]]
-    return [writable, network, names, sorted(os.environ), os.getuid(), interfaces]
+    settings = [str(path) for path in pathlib.Path("/proc/sys").glob("*/*") if os.access(path, os.W_OK)]
+    return [writable, network, names, sorted(os.environ), os.getuid(), interfaces, settings]
 
 
 def test_a_submission_sees_and_writes_only_its_own():
-    writable, network, commands, environment, user, interfaces = seen(look_around)
+    writable, network, commands, environment, user, interfaces, settings = seen(look_around)
     assert "/home/student" in writable
     assert [folder for folder in writable if not folder.startswith(("/home/student", "/tmp", "/dev/shm"))] == []
     assert "Error" in network
     assert interfaces == ["lo"]
     assert user == 65534
+    assert settings == []
     assert all("bwrap" in command or "autograder.inside" in command for command in commands)
     assert set(environment) - set(sandbox.ENVIRONMENT) <= {
         "HOME", "PYTHONPATH", "PWD", "JPY_PARENT_PID", "MPLBACKEND", "PYDEVD_USE_FRAME_EVAL", "TERM", "CLICOLOR",
