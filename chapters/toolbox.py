@@ -334,3 +334,46 @@ def sharpness(
         curvature = sum(float((a * b).sum()) for a, b in zip(image, vector, strict=True))
         vector = list(image)
     return curvature
+
+
+# -- 06_flops ----------------------------------------------------------------------------------------------------------
+
+PASSES = {"forward": "#4585b0", "backward": "#b5651d"}
+PASS_HATCHES = {"forward": "", "backward": "//"}
+"""The two passes of training, wherever their FLOPs are drawn."""
+
+SERIES = ("#4585b0", "#b5651d", "#5a8f5a", "#9b5a86")
+"""Colours of things that are not optimizers, such as families of models."""
+
+
+def fastest(work: Callable[[], Any], repeats: int = 5) -> float:
+    """Seconds that `work()` takes: the fastest of so many repeats or more, after one call to warm up.
+
+    Short work is repeated until a fifth of a second has passed, so that one undisturbed repeat is among them. On a GPU,
+    where calls return before the work is done, each repeat waits for it.
+    """
+    import time
+
+    import torch
+
+    def wait() -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    work()
+    wait()
+    times: list[float] = []
+    while len(times) < repeats or (sum(times) < 0.2 and len(times) < 10_000):
+        begin = time.perf_counter()
+        work()
+        wait()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def metric(number: float, unit: str) -> str:
+    """A number with its unit, in steps of a thousand: 2.5e12 and "FLOP/s" give "2.5 TFLOP/s"."""
+    for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g} {prefix}{unit}"
+    return f"{number:.3g} {unit}"
