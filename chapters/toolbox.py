@@ -334,3 +334,16 @@ def sharpness(
         curvature = sum(float((a * b).sum()) for a, b in zip(image, vector, strict=True))
         vector = list(image)
     return curvature
+
+
+# -- 08_planning -------------------------------------------------------------------------------------------------------
+
+
+def legend_above(ax: Axes, names: dict[str, str]) -> None:
+    """Name the lines of `ledger_bars(..., legend=False)` above the plot, in one's own words.
+
+    names: what to call each line that was drawn.
+    """
+    handles, lines = ax.get_legend_handles_labels()
+    words = [names.get(line, line) for line in lines]
+    ax.legend(handles, words, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, labelcolor=GREY, fontsize=10)
