@@ -8,7 +8,7 @@ from pathlib import Path
 import jupytext
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from judging import pairs
 from torch import nn
@@ -40,6 +40,7 @@ def test_points():
 # -- the reference -----------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 50), st.integers(1, 50))
 def test_parameters_of_torchs_layers(n_layers, heads, vocab, seq_len):
     """nn.TransformerEncoderLayer has the same arrays as a layer of GPT-2."""
