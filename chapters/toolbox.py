@@ -347,3 +347,11 @@ def legend_above(ax: Axes, names: dict[str, str]) -> None:
     handles, lines = ax.get_legend_handles_labels()
     words = [names.get(line, line) for line in lines]
     ax.legend(handles, words, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, labelcolor=GREY, fontsize=10)
+
+
+def keep_clear(ax: Axes, x: float) -> None:
+    """Move the sums of `ledger_bars` that an upright line at x would cross to its right side."""
+    width = ax.get_xlim()[1]
+    for text in ax.texts:
+        if x - 0.06 * width < text.get_position()[0] < x + 0.012 * width:
+            text.set_x(x + 0.012 * width)
