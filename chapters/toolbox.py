@@ -377,3 +377,24 @@ def metric(number: float, unit: str) -> str:
         if abs(number) >= size:
             return f"{number / size:.3g} {prefix}{unit}"
     return f"{number:.3g} {unit}"
+
+
+# -- 08_planning -------------------------------------------------------------------------------------------------------
+
+
+def legend_above(ax: Axes, names: dict[str, str]) -> None:
+    """Name the lines of `ledger_bars(..., legend=False)` above the plot, in one's own words.
+
+    names: what to call each line that was drawn.
+    """
+    handles, lines = ax.get_legend_handles_labels()
+    words = [names.get(line, line) for line in lines]
+    ax.legend(handles, words, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, labelcolor=GREY, fontsize=10)
+
+
+def keep_clear(ax: Axes, x: float) -> None:
+    """Move the sums of `ledger_bars` that an upright line at x would cross to its right side."""
+    width = ax.get_xlim()[1]
+    for text in ax.texts:
+        if x - 0.06 * width < text.get_position()[0] < x + 0.012 * width:
+            text.set_x(x + 0.012 * width)
