@@ -136,12 +136,12 @@ def _off(want: Any, got: Any) -> str:
     if not np.isfinite(want).all():
         return "a value should have gone to infinity or NaN"
     wide = "every value is" if want.size > 1 else "it is"
-    if np.allclose(got, -want, rtol=1e-6):
+    if np.allclose(got, -want, rtol=1e-6, atol=0):
         return f"{wide} right in size, but has the opposite sign"
     nonzero = want != 0
     if nonzero.any() and not got[~nonzero].any():
         ratio = got[nonzero] / want[nonzero]
-        if np.allclose(ratio, ratio[0], rtol=1e-6):
+        if np.allclose(ratio, ratio[0], rtol=1e-6, atol=0):
             return f"{wide} {ratio[0]:.4g} times what it should be"
     with np.errstate(over="ignore"):
         gap, scale = np.abs(got - want), np.abs(want).max()
