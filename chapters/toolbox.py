@@ -366,14 +366,14 @@ def bits(number: torch.Tensor) -> tuple[str, str, str]:
 
 def bit_fields(ax: Axes) -> None:
     """Draw the three formats below each other, a box for every bit: sign, exponent, fraction."""
-    shades = (("s", "#5d6b78", ""), ("exponent", "#4585b0", "//"), ("fraction", "#a3cae1", ""))
+    shades = (("sign", "#5d6b78", ""), ("exponent", "#4585b0", "//"), ("fraction", "#a3cae1", ""))
     for row, (name, sizes) in enumerate(FIELDS.items()):
         start = 0
         for (field, colour, hatch), size in zip(shades, sizes, strict=True):
             for place in range(start, start + size):
                 ax.bar(place, 0.42, 0.86, row - 0.21, color=colour, hatch=hatch, edgecolor="#16324a", lw=0.5)
-            text = field if size == 1 else f"{field} {size}"
-            label(ax, start + size / 2 - 0.5, row - 0.4, text, fontsize=9, ha="center")
+            if size > 1:
+                label(ax, start + size / 2 - 0.5, row - 0.4, f"{field} {size}", fontsize=9, ha="center")
             start += size
         label(ax, -1.0, row, name, FORMATS[name]["color"], ha="right")
     ax.set_xlim(-4.6, 32)
