@@ -373,9 +373,9 @@ def bit_fields(ax: Axes) -> None:
             for place in range(start, start + size):
                 ax.bar(place, 0.42, 0.86, row - 0.21, color=colour, hatch=hatch, edgecolor="#16324a", lw=0.5)
             if size > 1:
-                label(ax, start + size / 2 - 0.5, row - 0.4, f"{field} {size}", fontsize=9, ha="center")
+                label(ax, start + size / 2 - 0.5, row - 0.42, f"{field} {size}", ha="center")
             start += size
         label(ax, -1.0, row, name, FORMATS[name]["color"], ha="right")
     ax.set_xlim(-4.6, 32)
-    ax.set_ylim(2.4, -0.7)
+    ax.set_ylim(2.3, -0.75)
     ax.set_axis_off()
