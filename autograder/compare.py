@@ -102,7 +102,8 @@ def _number_difference(expected: Any, given: Any, rtol: float, atol: float) -> s
         kind = "complex numbers" if np.asarray(given).dtype.kind == "c" else "True and False"
         return f"returned {kind} where real numbers are expected"
     single = rtol > 0 and any(_precision(x) <= np.finfo(np.float32).precision for x in (expected, given))
-    want, got = (np.asarray(_as_float(x) if isinstance(x, int) else x, np.float64) for x in (expected, given))
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        want, got = (np.asarray(_as_float(x) if isinstance(x, int) else x, np.float64) for x in (expected, given))
     if np.isnan(got[~np.isnan(want)] if want.shape else got).any() and not (want.shape == () and np.isnan(want)):
         return "contains NaN (not a number)"
     if single:

@@ -398,3 +398,48 @@ def keep_clear(ax: Axes, x: float) -> None:
     for text in ax.texts:
         if x - 0.06 * width < text.get_position()[0] < x + 0.012 * width:
             text.set_x(x + 0.012 * width)
+
+
+# -- 05_precision ------------------------------------------------------------------------------------------------------
+
+FORMATS: dict[str, dict[str, Any]] = {
+    "FP32": {"color": "#808080", "linestyle": "-", "marker": "s"},
+    "BF16": {"color": "#3f86b5", "linestyle": "--", "marker": "o"},
+    "FP16": {"color": "#a9714b", "linestyle": ":", "marker": "^"},
+}
+"""Colour, line style and marker of the three number formats."""
+
+FIELDS = {"FP32": (1, 8, 23), "BF16": (1, 8, 7), "FP16": (1, 5, 10)}
+"""Bits of a number's sign, exponent and fraction, as they are stored."""
+
+
+def bits(number: torch.Tensor) -> tuple[str, str, str]:
+    """The bits of a 0-d tensor in float32, float16 or bfloat16, as it is stored: sign, exponent, fraction."""
+    import torch
+
+    kinds = {torch.float32: ("FP32", torch.int32), torch.bfloat16: ("BF16", torch.int16)}
+    kinds[torch.float16] = ("FP16", torch.int16)
+    if number.dtype not in kinds:
+        raise ValueError(f"the number is {number.dtype}; it can be float32, float16 or bfloat16")
+    name, whole = kinds[number.dtype]
+    _, exponent, fraction = FIELDS[name]
+    width = 1 + exponent + fraction
+    text = format(number.detach().cpu().reshape(()).view(whole).item() % 2**width, f"0{width}b")
+    return text[0], text[1 : 1 + exponent], text[1 + exponent :]
+
+
+def bit_fields(ax: Axes) -> None:
+    """Draw the three formats below each other, a box for every bit: sign, exponent, fraction."""
+    shades = (("sign", "#5d6b78", ""), ("exponent", "#4585b0", "//"), ("fraction", "#a3cae1", ""))
+    for row, (name, sizes) in enumerate(FIELDS.items()):
+        start = 0
+        for (field, colour, hatch), size in zip(shades, sizes, strict=True):
+            for place in range(start, start + size):
+                ax.bar(place, 0.42, 0.86, row - 0.21, color=colour, hatch=hatch, edgecolor="#16324a", lw=0.5)
+            if size > 1:
+                label(ax, start + size / 2 - 0.5, row - 0.42, f"{field} {size}", ha="center")
+            start += size
+        label(ax, -1.0, row, name, FORMATS[name]["color"], ha="right")
+    ax.set_xlim(-4.6, 32)
+    ax.set_ylim(2.3, -0.75)
+    ax.set_axis_off()
