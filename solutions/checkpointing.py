@@ -61,8 +61,8 @@ def forward_keep_all(
     # 3. Return the output, and the list.
     ### BEGIN SOLUTION
     kept = [x]
-    for weight in weights:
-        kept.append(np.maximum(kept[-1] @ weight, 0))
+    for matrix in weights:
+        kept.append(np.maximum(kept[-1] @ matrix, 0))
     return kept[-1], kept
     ### END SOLUTION
 
@@ -88,12 +88,12 @@ def backward(
     # 3. The gradient of the input, which the layer before is waiting for.
     ### BEGIN SOLUTION
     arriving = grad_y
-    grads = [None] * len(weights)
+    weight_grads = [None] * len(weights)
     for i in reversed(range(len(weights))):
         arriving = arriving * (activations[i + 1] > 0)
-        grads[i] = activations[i].T @ arriving
+        weight_grads[i] = activations[i].T @ arriving
         arriving = arriving @ weights[i].T
-    return grads
+    return weight_grads
     ### END SOLUTION
 
 
@@ -122,10 +122,10 @@ def forward_checkpointed(
     ### BEGIN SOLUTION
     checkpoints = {}
     flowing = x
-    for i, weight in enumerate(weights):
+    for i, matrix in enumerate(weights):
         if i % every == 0:
             checkpoints[i] = flowing
-        flowing = np.maximum(flowing @ weight, 0)
+        flowing = np.maximum(flowing @ matrix, 0)
     return flowing, checkpoints
     ### END SOLUTION
 
@@ -156,17 +156,17 @@ def backward_checkpointed(
     # 3. Hand the gradient of the segment's input to the segment before. Its
     #    activations take the place of these.
     ### BEGIN SOLUTION
-    grads = [None] * len(weights)
+    weight_grads = [None] * len(weights)
     for start in sorted(checkpoints, reverse=True):
         again = [checkpoints[start]]
-        for weight in weights[start : start + every]:
-            again.append(np.maximum(again[-1] @ weight, 0))
+        for matrix in weights[start : start + every]:
+            again.append(np.maximum(again[-1] @ matrix, 0))
         while len(again) > 1:
             i = start + len(again) - 2
             grad_y = grad_y * (again.pop() > 0)
-            grads[i] = again[-1].T @ grad_y
+            weight_grads[i] = again[-1].T @ grad_y
             grad_y = grad_y @ weights[i].T
-    return grads
+    return weight_grads
     ### END SOLUTION
 
 

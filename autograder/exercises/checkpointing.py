@@ -255,7 +255,7 @@ def forward_torch(x, weights):
 
 
 _FORWARD = checkpointing.forward_keep_all
-_FORWARD_LINE = "np.maximum(kept[-1] @ weight, 0)"
+_FORWARD_LINE = "np.maximum(kept[-1] @ matrix, 0)"
 _READ_FORWARD = "Forward, and what it keeps"
 
 FORWARD_KEEP_ALL = Exercise(
@@ -281,19 +281,19 @@ FORWARD_KEEP_ALL = Exercise(
     misconceptions=(
         Misconception(
             "no_relu",
-            edited(_FORWARD, (_FORWARD_LINE, "kept[-1] @ weight")),
+            edited(_FORWARD, (_FORWARD_LINE, "kept[-1] @ matrix")),
             "You leave out the ReLU: without it, the whole stack is one linear map.",
             _READ_FORWARD,
         ),
         Misconception(
             "last_layer_linear",
-            edited(_FORWARD, ("return kept[-1], kept", "kept[-1] = kept[-2] @ weight\n    return kept[-1], kept")),
+            edited(_FORWARD, ("return kept[-1], kept", "kept[-1] = kept[-2] @ matrix\n    return kept[-1], kept")),
             "You leave the ReLU away in the last layer; in this chapter every layer has one.",
             _READ_FORWARD,
         ),
         Misconception(
             "relu_before_the_product",
-            edited(_FORWARD, (_FORWARD_LINE, "np.maximum(kept[-1], 0) @ weight")),
+            edited(_FORWARD, (_FORWARD_LINE, "np.maximum(kept[-1], 0) @ matrix")),
             "You apply the ReLU to a layer's input; it comes after the product.",
             _READ_FORWARD,
         ),
@@ -301,7 +301,7 @@ FORWARD_KEEP_ALL = Exercise(
             "keeps_the_products",
             edited(
                 _FORWARD,
-                (_FORWARD_LINE, "np.maximum(kept[-1], 0 if len(kept) > 1 else -np.inf) @ weight"),
+                (_FORWARD_LINE, "np.maximum(kept[-1], 0 if len(kept) > 1 else -np.inf) @ matrix"),
                 ("return kept[-1], kept", "return np.maximum(kept[-1], 0), kept"),
             ),
             "You keep the products from before the ReLU; backward needs what comes out of it, the next layer's input.",
@@ -490,7 +490,7 @@ BACKWARD = Exercise(
         ),
         Misconception(
             "order_reversed",
-            edited(_BACKWARD, ("return grads", "return grads[::-1]")),
+            edited(_BACKWARD, ("return weight_grads", "return weight_grads[::-1]")),
             "You return the last layer's gradient first: give them in the order of the weights.",
             _READ_BACKWARD,
         ),
@@ -504,8 +504,8 @@ BACKWARD = Exercise(
             "input_gradients",
             edited(
                 _BACKWARD,
-                ("        grads[i] = activations[i].T @ arriving\n", ""),
-                ("arriving = arriving @ weights[i].T", "grads[i] = arriving = arriving @ weights[i].T"),
+                ("        weight_grads[i] = activations[i].T @ arriving\n", ""),
+                ("arriving = arriving @ weights[i].T", "weight_grads[i] = arriving = arriving @ weights[i].T"),
             ),
             "You return the gradients of the activations; the result is those of the weights.",
             _READ_BACKWARD,
@@ -605,7 +605,7 @@ FORWARD_CHECKPOINTED = Exercise(
             edited(
                 _CHECKPOINTED,
                 ("        if i % every == 0:\n            checkpoints[i] = flowing\n", ""),
-                ("@ weight, 0)\n", "@ weight, 0)\n        if i % every == 0:\n            checkpoints[i] = flowing\n"),
+                ("@ matrix, 0)\n", "@ matrix, 0)\n        if i % every == 0:\n            checkpoints[i] = flowing\n"),
             ),
             "You keep a layer's output under its index; a checkpoint is the input, from which the layer is run again.",
             _READ_SEGMENTS,
@@ -662,7 +662,7 @@ FORWARD_CHECKPOINTED = Exercise(
         ),
         Misconception(
             "no_relu",
-            edited(_CHECKPOINTED, ("np.maximum(flowing @ weight, 0)", "flowing @ weight")),
+            edited(_CHECKPOINTED, ("np.maximum(flowing @ matrix, 0)", "flowing @ matrix")),
             "You leave out the ReLU.",
             _READ_FORWARD,
         ),
@@ -857,7 +857,7 @@ BACKWARD_CHECKPOINTED = Exercise(
         ),
         Misconception(
             "relu_forgotten_in_recompute",
-            edited(_SEGMENTS, ("np.maximum(again[-1] @ weight, 0)", "again[-1] @ weight")),
+            edited(_SEGMENTS, ("np.maximum(again[-1] @ matrix, 0)", "again[-1] @ matrix")),
             "You leave out the ReLU when you compute a segment again, so its activations are not those of forward.",
             _READ_AGAIN,
         ),
@@ -869,7 +869,7 @@ BACKWARD_CHECKPOINTED = Exercise(
         ),
         Misconception(
             "order_reversed",
-            edited(_SEGMENTS, ("return grads", "return grads[::-1]")),
+            edited(_SEGMENTS, ("return weight_grads", "return weight_grads[::-1]")),
             "You return the last layer's gradient first: give them in the order of the weights.",
             _READ_AGAIN,
         ),
@@ -1142,7 +1142,7 @@ BEST_INTERVAL = Exercise(
         Misconception(
             "rounded_root",
             edited(_BEST, (_BEST_LINE, "round(depth**0.5)")),
-            "You take the k next to the square root, which is best for parts of checkpoints; they are whole, so try each k.",
+            "You take the k next to the square root, which is best for parts of checkpoints; whole ones need a search.",
             _READ_BEST,
         ),
         Misconception(
