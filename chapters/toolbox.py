@@ -379,3 +379,16 @@ def live_tensors(at_least: int = 0) -> Any:
             return result
 
     return Live()
+
+
+def numpy_peak(call: Callable[[], Any]) -> tuple[Any, int]:
+    """Give the result of call(), and the most bytes that the NumPy arrays made inside it took at once."""
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        result = call()
+        return result, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
