@@ -443,3 +443,61 @@ def bit_fields(ax: Axes) -> None:
     ax.set_xlim(-4.6, 32)
     ax.set_ylim(2.3, -0.75)
     ax.set_axis_off()
+
+
+# -- 07_checkpointing --------------------------------------------------------------------------------------------------
+
+
+def live_tensors(at_least: int = 0) -> Any:
+    """Measure which tensors are alive at once: `with toolbox.live_tensors() as live: ...`, forward and backward inside.
+
+    live.timeline: bytes alive after each operation, of storages that were made inside; live.peak: the most of them.
+    at_least: storages of fewer bytes are left out, so that weights' gradients can be told from activations.
+    """
+    import weakref
+
+    from torch import Tensor
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+        for value in values:
+            if isinstance(value, Tensor):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield from tensors(value)
+
+    class Live(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self._alive: dict[int, int] = {}  # bytes of a storage, by its address
+            self.timeline = [0]
+
+        @property
+        def peak(self) -> int:
+            return max(self.timeline)
+
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = operation(*args, **(kwargs or {}))
+            given = {t.untyped_storage()._cdata for t in tensors([*args, *(kwargs or {}).values()])}
+            for storage in [t.untyped_storage() for t in tensors([result])]:
+                address, size = storage._cdata, storage.nbytes()
+                if size >= at_least and address not in given and address not in self._alive:
+                    self._alive[address] = size
+                    weakref.finalize(storage, self._alive.pop, address)
+            self.timeline.append(sum(self._alive.values()))
+            return result
+
+    return Live()
+
+
+def numpy_peak(call: Callable[[], Any]) -> tuple[Any, int]:
+    """Give the result of call(), and the most bytes that the NumPy arrays made inside it took at once."""
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        result = call()
+        return result, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
