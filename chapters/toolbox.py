@@ -202,7 +202,7 @@ def compare(what: str, predicted: float, measured: float, unit: str = "", tolera
     """Print a prediction, its measurement and their ratio, and insist that they agree within the tolerance."""
     predicted, measured = float(predicted), float(measured)
     unit = f" {unit}" if unit else ""
-    shown = [f"{x:,.0f}{unit}" if x == round(x) else f"{x:.5g}{unit}" for x in (predicted, measured)]
+    shown = [f"{x:,.0f}{unit}" if x == int(x) and abs(x) < 1e12 else f"{x:.5g}{unit}" for x in (predicted, measured)]
     if predicted == 0:
         ratio, agree = "–", measured == 0
     else:

@@ -35,7 +35,11 @@ def linear_forward_flops(batch: int, d_in: int, d_out: int) -> int:
     ### END SOLUTION
 
 
-def linear_backward(x: np.ndarray, w: np.ndarray, grad_y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def linear_backward(
+    x: np.ndarray,
+    w: np.ndarray,
+    grad_y: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Carry a gradient back through y = x @ w.
 
     x: input of the layer, shape (batch, d_in).
@@ -76,7 +80,12 @@ def linear_backward_flops(batch: int, d_in: int, d_out: int) -> int:
     ### END SOLUTION
 
 
-def mlp_training_flops(batch: int, width: int, depth: int, input_grad: bool = False) -> int:
+def mlp_training_flops(
+    batch: int,
+    width: int,
+    depth: int,
+    input_grad: bool = False,
+) -> int:
     """Count the FLOPs of one forward and one backward pass of a square stack.
 
     batch: rows that go through the network at once, B.
@@ -117,7 +126,12 @@ def training_flops(n_params: float, n_tokens: float) -> float:
     ### END SOLUTION
 
 
-def training_days(total_flops: float, n_gpus: int, peak_flops: float, mfu: float) -> float:
+def training_days(
+    total_flops: float,
+    n_gpus: int,
+    peak_flops: float,
+    mfu: float,
+) -> float:
     """Estimate how many days a run takes.
 
     total_flops: FLOPs of the whole run.
@@ -139,7 +153,12 @@ def training_days(total_flops: float, n_gpus: int, peak_flops: float, mfu: float
     ### END SOLUTION
 
 
-def model_flops_utilization(tokens_per_second: float, flops_per_token: float, n_gpus: int, peak_flops: float) -> float:
+def model_flops_utilization(
+    tokens_per_second: float,
+    flops_per_token: float,
+    n_gpus: int,
+    peak_flops: float,
+) -> float:
     """Compute the share of the cards' peak that goes into the model: MFU.
 
     tokens_per_second: tokens that all cards together train on in a second.
@@ -160,7 +179,12 @@ def model_flops_utilization(tokens_per_second: float, flops_per_token: float, n_
     ### END SOLUTION
 
 
-def transformer_flops_per_token(n_params: int, n_layers: int, width: int, seq_len: int) -> int:
+def transformer_flops_per_token(
+    n_params: int,
+    n_layers: int,
+    width: int,
+    seq_len: int,
+) -> int:
     """Count the FLOPs that training a transformer takes for one token.
 
     n_params: number of parameters, N.
@@ -185,7 +209,12 @@ def transformer_flops_per_token(n_params: int, n_layers: int, width: int, seq_le
     ### END SOLUTION
 
 
-def attainable_flops(flops: float, bytes_moved: float, peak_flops: float, bandwidth: float) -> float:
+def attainable_flops(
+    flops: float,
+    bytes_moved: float,
+    peak_flops: float,
+    bandwidth: float,
+) -> float:
     """Compute the highest rate at which an operation can run: the roofline.
 
     flops: FLOPs of the operation.
