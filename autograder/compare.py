@@ -102,7 +102,8 @@ def _number_difference(expected: Any, given: Any, rtol: float, atol: float) -> s
         kind = "complex numbers" if np.asarray(given).dtype.kind == "c" else "True and False"
         return f"returned {kind} where real numbers are expected"
     single = rtol > 0 and any(_precision(x) <= np.finfo(np.float32).precision for x in (expected, given))
-    want, got = (np.asarray(_as_float(x) if isinstance(x, int) else x, np.float64) for x in (expected, given))
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        want, got = (np.asarray(_as_float(x) if isinstance(x, int) else x, np.float64) for x in (expected, given))
     if np.isnan(got[~np.isnan(want)] if want.shape else got).any() and not (want.shape == () and np.isnan(want)):
         return "contains NaN (not a number)"
     if single:
@@ -136,12 +137,12 @@ def _off(want: Any, got: Any) -> str:
     if not np.isfinite(want).all():
         return "a value should have gone to infinity or NaN"
     wide = "every value is" if want.size > 1 else "it is"
-    if np.allclose(got, -want, rtol=1e-6):
+    if np.allclose(got, -want, rtol=1e-6, atol=0):
         return f"{wide} right in size, but has the opposite sign"
     nonzero = want != 0
     if nonzero.any() and not got[~nonzero].any():
         ratio = got[nonzero] / want[nonzero]
-        if np.allclose(ratio, ratio[0], rtol=1e-6):
+        if np.allclose(ratio, ratio[0], rtol=1e-6, atol=0):
             return f"{wide} {ratio[0]:.4g} times what it should be"
     with np.errstate(over="ignore"):
         gap, scale = np.abs(got - want), np.abs(want).max()

@@ -202,7 +202,7 @@ def compare(what: str, predicted: float, measured: float, unit: str = "", tolera
     """Print a prediction, its measurement and their ratio, and insist that they agree within the tolerance."""
     predicted, measured = float(predicted), float(measured)
     unit = f" {unit}" if unit else ""
-    shown = [f"{x:,.0f}{unit}" if x == round(x) else f"{x:.5g}{unit}" for x in (predicted, measured)]
+    shown = [f"{x:,.0f}{unit}" if x == int(x) and abs(x) < 1e12 else f"{x:.5g}{unit}" for x in (predicted, measured)]
     if predicted == 0:
         ratio, agree = "–", measured == 0
     else:
@@ -334,3 +334,170 @@ def sharpness(
         curvature = sum(float((a * b).sum()) for a, b in zip(image, vector, strict=True))
         vector = list(image)
     return curvature
+
+
+# -- 06_flops ----------------------------------------------------------------------------------------------------------
+
+PASSES = {"forward": "#4585b0", "backward": "#b5651d"}
+PASS_HATCHES = {"forward": "", "backward": "//"}
+"""The two passes of training, wherever their FLOPs are drawn."""
+
+SERIES = ("#4585b0", "#b5651d", "#5a8f5a", "#9b5a86")
+"""Colours of things that are not optimizers, such as families of models."""
+
+
+def fastest(work: Callable[[], Any], repeats: int = 5) -> float:
+    """Seconds that `work()` takes: the fastest of so many repeats or more, after one call to warm up.
+
+    Short work is repeated until a fifth of a second has passed, so that one undisturbed repeat is among them. On a GPU,
+    where calls return before the work is done, each repeat waits for it.
+    """
+    import time
+
+    import torch
+
+    def wait() -> None:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    work()
+    wait()
+    times: list[float] = []
+    while len(times) < repeats or (sum(times) < 0.2 and len(times) < 10_000):
+        begin = time.perf_counter()
+        work()
+        wait()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def metric(number: float, unit: str) -> str:
+    """A number with its unit, in steps of a thousand: 2.5e12 and "FLOP/s" give "2.5 TFLOP/s"."""
+    for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g} {prefix}{unit}"
+    return f"{number:.3g} {unit}"
+
+
+# -- 08_planning -------------------------------------------------------------------------------------------------------
+
+
+def legend_above(ax: Axes, names: dict[str, str]) -> None:
+    """Name the lines of `ledger_bars(..., legend=False)` above the plot, in one's own words.
+
+    names: what to call each line that was drawn.
+    """
+    handles, lines = ax.get_legend_handles_labels()
+    words = [names.get(line, line) for line in lines]
+    ax.legend(handles, words, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, labelcolor=GREY, fontsize=10)
+
+
+def keep_clear(ax: Axes, x: float) -> None:
+    """Move the sums of `ledger_bars` that an upright line at x would cross to its right side."""
+    width = ax.get_xlim()[1]
+    for text in ax.texts:
+        if x - 0.06 * width < text.get_position()[0] < x + 0.012 * width:
+            text.set_x(x + 0.012 * width)
+
+
+# -- 05_precision ------------------------------------------------------------------------------------------------------
+
+FORMATS: dict[str, dict[str, Any]] = {
+    "FP32": {"color": "#808080", "linestyle": "-", "marker": "s"},
+    "BF16": {"color": "#3f86b5", "linestyle": "--", "marker": "o"},
+    "FP16": {"color": "#a9714b", "linestyle": ":", "marker": "^"},
+}
+"""Colour, line style and marker of the three number formats."""
+
+FIELDS = {"FP32": (1, 8, 23), "BF16": (1, 8, 7), "FP16": (1, 5, 10)}
+"""Bits of a number's sign, exponent and fraction, as they are stored."""
+
+
+def bits(number: torch.Tensor) -> tuple[str, str, str]:
+    """The bits of a 0-d tensor in float32, float16 or bfloat16, as it is stored: sign, exponent, fraction."""
+    import torch
+
+    kinds = {torch.float32: ("FP32", torch.int32), torch.bfloat16: ("BF16", torch.int16)}
+    kinds[torch.float16] = ("FP16", torch.int16)
+    if number.dtype not in kinds:
+        raise ValueError(f"the number is {number.dtype}; it can be float32, float16 or bfloat16")
+    name, whole = kinds[number.dtype]
+    _, exponent, fraction = FIELDS[name]
+    width = 1 + exponent + fraction
+    text = format(number.detach().cpu().reshape(()).view(whole).item() % 2**width, f"0{width}b")
+    return text[0], text[1 : 1 + exponent], text[1 + exponent :]
+
+
+def bit_fields(ax: Axes) -> None:
+    """Draw the three formats below each other, a box for every bit: sign, exponent, fraction."""
+    shades = (("sign", "#5d6b78", ""), ("exponent", "#4585b0", "//"), ("fraction", "#a3cae1", ""))
+    for row, (name, sizes) in enumerate(FIELDS.items()):
+        start = 0
+        for (field, colour, hatch), size in zip(shades, sizes, strict=True):
+            for place in range(start, start + size):
+                ax.bar(place, 0.42, 0.86, row - 0.21, color=colour, hatch=hatch, edgecolor="#16324a", lw=0.5)
+            if size > 1:
+                label(ax, start + size / 2 - 0.5, row - 0.42, f"{field} {size}", ha="center")
+            start += size
+        label(ax, -1.0, row, name, FORMATS[name]["color"], ha="right")
+    ax.set_xlim(-4.6, 32)
+    ax.set_ylim(2.3, -0.75)
+    ax.set_axis_off()
+
+
+# -- 07_checkpointing --------------------------------------------------------------------------------------------------
+
+
+def live_tensors(at_least: int = 0) -> Any:
+    """Measure which tensors are alive at once: `with toolbox.live_tensors() as live: ...`, forward and backward inside.
+
+    live.timeline: bytes alive after each operation, of storages that were made inside; live.peak: the most of them.
+    at_least: storages of fewer bytes are left out, so that weights' gradients can be told from activations.
+    """
+    import weakref
+
+    from torch import Tensor
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+        for value in values:
+            if isinstance(value, Tensor):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield from tensors(value)
+
+    class Live(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self._alive: dict[int, int] = {}  # bytes of a storage, by its address
+            self.timeline = [0]
+
+        @property
+        def peak(self) -> int:
+            return max(self.timeline)
+
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = operation(*args, **(kwargs or {}))
+            given = {t.untyped_storage()._cdata for t in tensors([*args, *(kwargs or {}).values()])}
+            for storage in [t.untyped_storage() for t in tensors([result])]:
+                address, size = storage._cdata, storage.nbytes()
+                if size >= at_least and address not in given and address not in self._alive:
+                    self._alive[address] = size
+                    weakref.finalize(storage, self._alive.pop, address)
+            self.timeline.append(sum(self._alive.values()))
+            return result
+
+    return Live()
+
+
+def numpy_peak(call: Callable[[], Any]) -> tuple[Any, int]:
+    """Give the result of call(), and the most bytes that the NumPy arrays made inside it took at once."""
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        result = call()
+        return result, tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()

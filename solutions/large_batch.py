@@ -52,7 +52,10 @@ def warmup_lr(step: int, warmup_steps: int, peak_lr: float) -> float:
     ### END SOLUTION
 
 
-def trust_ratios(thetas: list[np.ndarray], grads: list[np.ndarray]) -> list[float]:
+def trust_ratios(
+    thetas: list[np.ndarray],
+    grads: list[np.ndarray],
+) -> list[float]:
     """Compare parameters and gradient in size, layer by layer.
 
     thetas: one array of parameters for each layer, of any shape (0-d

@@ -63,6 +63,7 @@ def test_the_same_result_in_another_type_is_right(expected, given):
         ({"total": 1, "states": 2}, {"total": 1}, "lacks states"),
         ({"total": 1}, {"total": 1, "states": 2}, "has states too many"),
         ({"total": 1}, {"total": 3}, "total: it is 3 times"),
+        (1e-10, 3e-10, "it is 3 times"),
         (None, 0, "returned a whole number where None is expected"),
         (True, False, "not this one"),
         ("full", "none", "not this one"),

@@ -39,6 +39,20 @@ def probe_twice(answer, x):
     return answer(answer(x))
 
 
+class Doubled:
+    """Remembers a number."""
+
+    def __init__(self, x):
+        super().__init__()
+        self.x = toy.double(x)
+
+
+def test_a_class_has_its_own_source_too():
+    added = edited(edited(Doubled, ("double(x)", "half(x)")), ("= toy", "= 1 + toy"))
+    assert (added(4).x, Doubled(4).x) == (3, 8)
+    assert inspect.getsource(added).endswith("        self.x = 1 + toy.half(x)\n")
+
+
 @pytest.mark.parametrize("old", ["3 * x", "x"])
 def test_an_edit_that_fits_nowhere_or_twice_is_refused(old):
     with pytest.raises(ValueError, match=r"occurs [02] times in double; give text that occurs once"):

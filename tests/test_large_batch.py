@@ -211,7 +211,7 @@ def test_the_record_adds_up():
 # --- mistakes, variants, page -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
 @pytest.mark.parametrize(("exercise", "misconception"), pairs(CHAPTER, "misconceptions"))
 def test_misconception_loses_points(exercise, misconception):
     assert failures(exercise, misconception.function, looser=100)
@@ -222,7 +222,7 @@ def test_variant_is_accepted(exercise, variant):
     assert failures(exercise, variant) == []
 
 
-@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")
 @pytest.mark.parametrize("exercise", CHAPTER.exercises, ids=lambda e: e.name)
 def test_misconceptions_differ(exercise):
     results = {m.name: [outcome(exercise, c, m.function) for c in exercise.cases] for m in exercise.misconceptions}

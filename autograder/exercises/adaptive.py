@@ -7,6 +7,7 @@ imports itself.
 import numpy as np
 import torch
 
+from autograder.edited import edited
 from autograder.exercise import Case, Chapter, Exercise, Misconception
 from solutions import adaptive
 
@@ -50,79 +51,6 @@ def several_adam_steps(answer, theta, m, v, grads, *settings):
 
 
 # --- adagrad_step -----------------------------------------------------------------------------------------------------
-
-
-def adagrad_ascent(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + grad**2
-    return theta + lr * grad / (np.sqrt(accumulator) + eps), accumulator
-
-
-def adagrad_eps_inside_root(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + grad**2
-    return theta - lr * grad / np.sqrt(accumulator + eps), accumulator
-
-
-def adagrad_no_root(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + grad**2
-    return theta - lr * grad / (accumulator + eps), accumulator
-
-
-def adagrad_no_square(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + np.abs(grad)
-    return theta - lr * grad / (np.sqrt(accumulator) + eps), accumulator
-
-
-def adagrad_old_accumulator(theta, accumulator, grad, lr, eps=1e-8):
-    return theta - lr * grad / (np.sqrt(accumulator) + eps), accumulator + grad**2
-
-
-def adagrad_forgets(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = 0.99 * accumulator + 0.01 * grad**2
-    return theta - lr * grad / (np.sqrt(accumulator) + eps), accumulator
-
-
-def adagrad_never_adds(theta, accumulator, grad, lr, eps=1e-8):
-    return theta - lr * grad / (np.abs(grad) + eps), grad**2
-
-
-def adagrad_root_kept(theta, accumulator, grad, lr, eps=1e-8):
-    scale = np.sqrt(accumulator + grad**2)
-    return theta - lr * grad / (scale + eps), scale
-
-
-def adagrad_one_rate_for_all(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + np.mean(grad**2)
-    return theta - lr * grad / (np.sqrt(accumulator) + eps), accumulator
-
-
-def adagrad_old_accumulator_returned(theta, accumulator, grad, lr, eps=1e-8):
-    scale = np.sqrt(accumulator + grad**2)
-    return theta - lr * grad / (scale + eps), accumulator
-
-
-def adagrad_no_eps(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + grad**2
-    return theta - lr * grad / np.sqrt(accumulator), accumulator
-
-
-def adagrad_fixed_eps(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + grad**2
-    return theta - lr * grad / (np.sqrt(accumulator) + 1e-8), accumulator
-
-
-def adagrad_only_theta(theta, accumulator, grad, lr, eps=1e-8):
-    return theta - lr * grad / (np.sqrt(accumulator + grad**2) + eps)
-
-
-def adagrad_results_swapped(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator = accumulator + grad**2
-    return accumulator, theta - lr * grad / (np.sqrt(accumulator) + eps)
-
-
-def adagrad_in_place(theta, accumulator, grad, lr, eps=1e-8):
-    accumulator += grad**2
-    theta -= lr * grad / (np.sqrt(accumulator) + eps)
-    return theta, accumulator
 
 
 def adagrad_on_copies(theta, accumulator, grad, lr, eps=1e-8):
@@ -196,92 +124,105 @@ ADAGRAD_STEP = Exercise(
     misconceptions=(
         Misconception(
             "ascent",
-            adagrad_ascent,
+            edited(adaptive.adagrad_step, ("theta - lr", "theta + lr")),
             "You add the step; the gradient points uphill, whatever it is divided by, so the step goes against it.",
             "A rate of its own",
         ),
         Misconception(
             "eps_inside_root",
-            adagrad_eps_inside_root,
+            edited(adaptive.adagrad_step, ("(np.sqrt(accumulator) + eps)", "np.sqrt(accumulator + eps)")),
             "You add eps inside the root; it stands outside, in the unit of the gradient.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "no_root",
-            adagrad_no_root,
+            edited(adaptive.adagrad_step, ("np.sqrt(accumulator)", "accumulator")),
             "You divide by the sum of squares itself; its root is what has the gradient's unit.",
             "A rate of its own",
         ),
         Misconception(
             "no_square",
-            adagrad_no_square,
+            edited(adaptive.adagrad_step, ("grad**2", "np.abs(grad)")),
             "You accumulate the gradient's size; what accumulates is its square.",
             "A rate of its own",
         ),
         Misconception(
             "old_accumulator",
-            adagrad_old_accumulator,
+            edited(
+                adaptive.adagrad_step,
+                ("accumulator = accumulator", "new = accumulator"),
+                ("eps), accumulator", "eps), new"),
+            ),
             "You divide by the accumulator from before this gradient: add the new square first, or the first step "
             "divides by nothing.",
             "A rate of its own",
         ),
         Misconception(
             "forgets",
-            adagrad_forgets,
+            edited(adaptive.adagrad_step, ("accumulator + grad**2", "0.99 * accumulator + 0.01 * grad**2")),
             "Your accumulator forgets; AdaGrad's only grows, and forgetting is RMSProp's idea.",
             "The rate that dies",
         ),
         Misconception(
             "never_adds",
-            adagrad_never_adds,
+            edited(adaptive.adagrad_step, ("accumulator + grad**2", "grad**2")),
             "You divide by this gradient's own size and forget all the earlier ones: add its square to what came in.",
             "A rate of its own",
         ),
         Misconception(
             "root_kept",
-            adagrad_root_kept,
+            edited(adaptive.adagrad_step, ("eps), accumulator", "eps), np.sqrt(accumulator)")),
             "You hand back the root as state; the next step needs the sum of squares itself.",
             "Trap 4: state that is not what you think",
         ),
         Misconception(
             "one_rate_for_all",
-            adagrad_one_rate_for_all,
+            edited(adaptive.adagrad_step, ("grad**2", "np.mean(grad**2)")),
             "You average over the array, so that all parameters share one rate: each keeps a sum of its own.",
             "A rate of its own",
         ),
         Misconception(
             "old_accumulator_returned",
-            adagrad_old_accumulator_returned,
+            edited(
+                adaptive.adagrad_step,
+                ("accumulator = accumulator", "new = accumulator"),
+                ("np.sqrt(accumulator)", "np.sqrt(new)"),
+            ),
             "You use the new sum but return the old one: the next step needs the new one as its state.",
             "A rate of its own",
         ),
         Misconception(
             "no_eps",
-            adagrad_no_eps,
+            edited(adaptive.adagrad_step, ("(np.sqrt(accumulator) + eps)", "np.sqrt(accumulator)")),
             "You left eps out: with nothing accumulated and a gradient of zero, that divides zero by zero.",
             "A rate of its own",
         ),
         Misconception(
             "fixed_eps",
-            adagrad_fixed_eps,
+            edited(adaptive.adagrad_step, ("+ eps)", "+ 1e-8)")),
             "You wrote a number for eps into the formula: use the argument, which may be another number.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "only_theta",
-            adagrad_only_theta,
+            edited(adaptive.adagrad_step, ("eps), accumulator", "eps)")),
             "You return the parameters alone: the accumulator is state, and the next step needs it back.",
             "A rate of its own",
         ),
         Misconception(
             "results_swapped",
-            adagrad_results_swapped,
+            edited(adaptive.adagrad_step, ("return theta", "return accumulator, theta"), ("eps), accumulator", "eps)")),
             "You return the accumulator first: the order is parameters, then accumulator.",
             "A rate of its own",
         ),
         Misconception(
             "in_place",
-            adagrad_in_place,
+            edited(
+                adaptive.adagrad_step,
+                ("accumulator = accumulator + ", "accumulator += "),
+                ("return theta - ", "theta -= "),
+                ("eps), accumulator", "eps)\n    return theta, accumulator"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (+=, -= work in place): make "
             "new ones.",
             "Trap 4: state that is not what you think",
@@ -292,92 +233,6 @@ ADAGRAD_STEP = Exercise(
 
 
 # --- rmsprop_step -----------------------------------------------------------------------------------------------------
-
-
-def rmsprop_ascent(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * grad**2
-    return theta + lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_adagrad(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = average + grad**2
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_whole_square(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + grad**2
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_swapped_shares(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = (1 - beta) * average + beta * grad**2
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_no_square(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * np.abs(grad)
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_no_root(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * grad**2
-    return theta - lr * grad / (average + eps), average
-
-
-def rmsprop_eps_inside_root(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * grad**2
-    return theta - lr * grad / np.sqrt(average + eps), average
-
-
-def rmsprop_old_average(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    new = beta * average + (1 - beta) * grad**2
-    return theta - lr * grad / (np.sqrt(average) + eps), new
-
-
-def rmsprop_old_average_returned(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    new = beta * average + (1 - beta) * grad**2
-    return theta - lr * grad / (np.sqrt(new) + eps), average
-
-
-def rmsprop_share_squared(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + ((1 - beta) * grad) ** 2
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_first_step_whole(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * grad**2 if np.any(average) else grad**2
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_root_kept(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    scale = np.sqrt(beta * average + (1 - beta) * grad**2)
-    return theta - lr * grad / (scale + eps), scale
-
-
-def rmsprop_fixed_beta(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = 0.99 * average + 0.01 * grad**2
-    return theta - lr * grad / (np.sqrt(average) + eps), average
-
-
-def rmsprop_fixed_eps(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * grad**2
-    return theta - lr * grad / (np.sqrt(average) + 1e-8), average
-
-
-def rmsprop_only_theta(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    return theta - lr * grad / (np.sqrt(beta * average + (1 - beta) * grad**2) + eps)
-
-
-def rmsprop_results_swapped(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average = beta * average + (1 - beta) * grad**2
-    return average, theta - lr * grad / (np.sqrt(average) + eps)
-
-
-def rmsprop_in_place(theta, average, grad, lr, beta=0.99, eps=1e-8):
-    average *= beta
-    average += (1 - beta) * grad**2
-    theta -= lr * grad / (np.sqrt(average) + eps)
-    return theta, average
 
 
 def rmsprop_on_copies(theta, average, grad, lr, beta=0.99, eps=1e-8):
@@ -456,104 +311,114 @@ RMSPROP_STEP = Exercise(
     misconceptions=(
         Misconception(
             "ascent",
-            rmsprop_ascent,
+            edited(adaptive.rmsprop_step, ("theta - lr", "theta + lr")),
             "You add the step; the gradient points uphill, whatever it is divided by, so the step goes against it.",
             "An average instead of a sum",
         ),
         Misconception(
             "adagrad",
-            rmsprop_adagrad,
+            edited(adaptive.rmsprop_step, ("beta * average + (1 - beta) * grad**2", "average + grad**2")),
             "You add up the squares, which is AdaGrad; RMSProp averages them, so that old ones are forgotten.",
             "An average instead of a sum",
         ),
         Misconception(
             "whole_square",
-            rmsprop_whole_square,
+            edited(adaptive.rmsprop_step, ("(1 - beta) * grad**2", "grad**2")),
             "The old average decays, but the new square enters whole; in an average the two shares add up to one.",
             "An average instead of a sum",
         ),
         Misconception(
             "swapped_shares",
-            rmsprop_swapped_shares,
+            edited(
+                adaptive.rmsprop_step,
+                ("beta * average + (1 - beta) * grad**2", "(1 - beta) * average + beta * grad**2"),
+            ),
             "You swapped the shares: beta is what is kept of the old average, and the new square gets the rest.",
             "An average instead of a sum",
         ),
         Misconception(
             "no_square",
-            rmsprop_no_square,
+            edited(adaptive.rmsprop_step, ("grad**2", "np.abs(grad)")),
             "You average the gradient's size; what is averaged is its square.",
             "An average instead of a sum",
         ),
         Misconception(
             "no_root",
-            rmsprop_no_root,
+            edited(adaptive.rmsprop_step, ("np.sqrt(average)", "average")),
             "You divide by the average itself; its root is what has the gradient's unit.",
             "An average instead of a sum",
         ),
         Misconception(
             "eps_inside_root",
-            rmsprop_eps_inside_root,
+            edited(adaptive.rmsprop_step, ("(np.sqrt(average) + eps)", "np.sqrt(average + eps)")),
             "You add eps inside the root, as some libraries do; here it stands outside.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "old_average",
-            rmsprop_old_average,
+            edited(adaptive.rmsprop_step, ("average = beta", "new = beta"), ("eps), average", "eps), new")),
             "You divide by the average from before this gradient: update it first, then use it.",
             "An average instead of a sum",
         ),
         Misconception(
             "old_average_returned",
-            rmsprop_old_average_returned,
+            edited(adaptive.rmsprop_step, ("average = beta", "new = beta"), ("np.sqrt(average)", "np.sqrt(new)")),
             "You use the new average but return the old one: the next step needs the new one as its state.",
             "An average instead of a sum",
         ),
         Misconception(
             "share_squared",
-            rmsprop_share_squared,
+            edited(adaptive.rmsprop_step, ("(1 - beta) * grad**2", "((1 - beta) * grad) ** 2")),
             "You square the gradient's share along with the gradient: square first, then take the share.",
             "An average instead of a sum",
         ),
         Misconception(
             "first_step_whole",
-            rmsprop_first_step_whole,
+            edited(
+                adaptive.rmsprop_step, ("(1 - beta) * grad**2", "(1 - beta) * grad**2 if np.any(average) else grad**2")
+            ),
             "You start the average at the first square: it starts at zero and takes only its share, so the first "
             "step is long.",
             "An average instead of a sum",
         ),
         Misconception(
             "root_kept",
-            rmsprop_root_kept,
+            edited(adaptive.rmsprop_step, ("eps), average", "eps), np.sqrt(average)")),
             "You hand back the root as state; the next step needs the average of the squares itself.",
             "Trap 4: state that is not what you think",
         ),
         Misconception(
             "fixed_beta",
-            rmsprop_fixed_beta,
+            edited(adaptive.rmsprop_step, ("beta * average + (1 - beta)", "0.99 * average + 0.01")),
             "You wrote the default into the formula: use the argument beta, which may be another number.",
             "Trap 2: the window that a β means",
         ),
         Misconception(
             "fixed_eps",
-            rmsprop_fixed_eps,
+            edited(adaptive.rmsprop_step, ("+ eps)", "+ 1e-8)")),
             "You wrote a number for eps into the formula: use the argument, which may be another number.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "only_theta",
-            rmsprop_only_theta,
+            edited(adaptive.rmsprop_step, ("eps), average", "eps)")),
             "You return the parameters alone: the average is state, and the next step needs it back.",
             "An average instead of a sum",
         ),
         Misconception(
             "results_swapped",
-            rmsprop_results_swapped,
+            edited(adaptive.rmsprop_step, ("return theta", "return average, theta"), ("eps), average", "eps)")),
             "You return the average first: the order is parameters, then average.",
             "An average instead of a sum",
         ),
         Misconception(
             "in_place",
-            rmsprop_in_place,
+            edited(
+                adaptive.rmsprop_step,
+                ("average = beta * average + ", "average *= beta\n    average += "),
+                ("return theta - ", "theta -= "),
+                ("eps), average", "eps)\n    return theta, average"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, +=, -= work in place): "
             "make new ones.",
             "Trap 4: state that is not what you think",
@@ -564,202 +429,6 @@ RMSPROP_STEP = Exercise(
 
 
 # --- adam_step --------------------------------------------------------------------------------------------------------
-
-
-def adam_ascent(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta + lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_no_correction(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    return theta - lr * m / (np.sqrt(v) + eps), m, v
-
-
-def adam_only_m_corrected(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    return theta - lr * m_hat / (np.sqrt(v) + eps), m, v
-
-
-def adam_only_v_corrected(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_correction_multiplied(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m * (1 - beta1**t)
-    v_hat = v * (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_correction_beta_times_t(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1)
-    v_hat = v / (1 - beta2)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_t_from_zero(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1 ** (t + 1))
-    v_hat = v / (1 - beta2 ** (t + 1))
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_t_one_behind(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1 ** max(t - 1, 1))
-    v_hat = v / (1 - beta2 ** max(t - 1, 1))
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_corrected_state(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m = m / (1 - beta1**t)
-    v = v / (1 - beta2**t)
-    return theta - lr * m / (np.sqrt(v) + eps), m, v
-
-
-def adam_correction_outside_root(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    return theta - lr * m_hat / (np.sqrt(v) / (1 - beta2**t) + eps), m, v
-
-
-def adam_eps_inside_root(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / np.sqrt(v_hat + eps), m, v
-
-
-def adam_eps_before_correction(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    rate = lr * np.sqrt(1 - beta2**t) / (1 - beta1**t)
-    return theta - rate * m / (np.sqrt(v) + eps), m, v
-
-
-def adam_betas_swapped(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta2 * m + (1 - beta2) * grad
-    v = beta1 * v + (1 - beta1) * grad**2
-    m_hat = m / (1 - beta2**t)
-    v_hat = v / (1 - beta1**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_shares_swapped(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = (1 - beta1) * m + beta1 * grad
-    v = (1 - beta2) * v + beta2 * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_no_square(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * np.abs(grad)
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_square_of_m(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * m**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_no_root(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (v_hat + eps), m, v
-
-
-def adam_steps_by_gradient(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * grad / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_old_moments(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    new_m = beta1 * m + (1 - beta1) * grad
-    new_v = beta2 * v + (1 - beta2) * grad**2
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), new_m, new_v
-
-
-def adam_old_moments_returned(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    new_m = beta1 * m + (1 - beta1) * grad
-    new_v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = new_m / (1 - beta1**t)
-    v_hat = new_v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_fixed_betas(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = 0.9 * m + 0.1 * grad
-    v = 0.999 * v + 0.001 * grad**2
-    m_hat = m / (1 - 0.9**t)
-    v_hat = v / (1 - 0.999**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_fixed_eps(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + 1e-8), m, v
-
-
-def adam_only_theta(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps)
-
-
-def adam_moments_swapped(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), v, m
-
-
-def adam_in_place(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
-    m *= beta1
-    m += (1 - beta1) * grad
-    v *= beta2
-    v += (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    theta -= lr * m_hat / (np.sqrt(v_hat) + eps)
-    return theta, m, v
 
 
 def adam_on_copies(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8):
@@ -871,154 +540,187 @@ ADAM_STEP = Exercise(
     misconceptions=(
         Misconception(
             "ascent",
-            adam_ascent,
+            edited(adaptive.adam_step, ("theta - lr", "theta + lr")),
             "You add the step; m averages gradients, which point uphill, so the step goes against it.",
             "Two averages: Adam",
         ),
         Misconception(
             "no_correction",
-            adam_no_correction,
+            edited(adaptive.adam_step, ("m / (1 - beta1**t)", "m"), ("v / (1 - beta2**t)", "v")),
             "You left out the correction: both averages start at zero, and what is too small in v makes the first "
             "steps too large.",
             "Averages that start at zero",
         ),
         Misconception(
             "only_m_corrected",
-            adam_only_m_corrected,
+            edited(adaptive.adam_step, ("v / (1 - beta2**t)", "v")),
             "You correct m but not v: both averages start at zero, and each needs its own correction.",
             "Averages that start at zero",
         ),
         Misconception(
             "only_v_corrected",
-            adam_only_v_corrected,
+            edited(adaptive.adam_step, ("m / (1 - beta1**t)", "m")),
             "You correct v but not m: both averages start at zero, and each needs its own correction.",
             "Averages that start at zero",
         ),
         Misconception(
             "correction_multiplied",
-            adam_correction_multiplied,
+            edited(adaptive.adam_step, ("m / (1 -", "m * (1 -"), ("v / (1 -", "v * (1 -")),
             "You multiply by the sum of the weights; an average that lacks weight is divided by it.",
             "Averages that start at zero",
         ),
         Misconception(
             "correction_beta_times_t",
-            adam_correction_beta_times_t,
+            edited(adaptive.adam_step, ("beta1**t", "beta1"), ("beta2**t", "beta2")),
             "Your correction does not know t: it is the power beta**t that fades as the steps go on.",
             "Averages that start at zero",
         ),
         Misconception(
             "t_from_zero",
-            adam_t_from_zero,
+            edited(adaptive.adam_step, ("beta1**t", "beta1 ** (t + 1)"), ("beta2**t", "beta2 ** (t + 1)")),
             "Your exponent is one too large: t counts from 1, so the first step uses the first power.",
             "Averages that start at zero",
         ),
         Misconception(
             "t_one_behind",
-            adam_t_one_behind,
+            edited(adaptive.adam_step, ("beta1**t", "beta1 ** max(t - 1, 1)"), ("beta2**t", "beta2 ** max(t - 1, 1)")),
             "Your exponent is one too small: t is the number of this step, and the averages already hold its gradient.",
             "Averages that start at zero",
         ),
         Misconception(
             "corrected_state",
-            adam_corrected_state,
+            edited(adaptive.adam_step, ("m_hat = m", "m_hat = m = m"), ("v_hat = v", "v_hat = v = v")),
             "You hand back the corrected moments, so that the next step corrects them again: keep the plain "
             "averages as state.",
             "Trap 4: state that is not what you think",
         ),
         Misconception(
             "correction_outside_root",
-            adam_correction_outside_root,
+            edited(adaptive.adam_step, ("np.sqrt(v_hat)", "np.sqrt(v) / (1 - beta2**t)")),
             "You correct the root of v; correct v first, then take the root.",
             "Averages that start at zero",
         ),
         Misconception(
             "eps_inside_root",
-            adam_eps_inside_root,
+            edited(adaptive.adam_step, ("(np.sqrt(v_hat) + eps)", "np.sqrt(v_hat + eps)")),
             "You add eps inside the root; it stands outside, where it compares with the gradient's size.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "eps_before_correction",
-            adam_eps_before_correction,
+            edited(
+                adaptive.adam_step,
+                (
+                    "lr * m_hat / (np.sqrt(v_hat) + eps)",
+                    "lr * np.sqrt(1 - beta2**t) / (1 - beta1**t) * m / (np.sqrt(v) + eps)",
+                ),
+            ),
             "You add eps to the root of the plain v, the paper's short form with another epsilon; here v is "
             "corrected first.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "betas_swapped",
-            adam_betas_swapped,
+            edited(adaptive.adam_step, ("    m = beta1", "    beta1, beta2 = beta2, beta1\n    m = beta1")),
             "You swapped the betas: beta1 belongs to m, beta2 to v.",
             "Two averages: Adam",
         ),
         Misconception(
             "shares_swapped",
-            adam_shares_swapped,
+            edited(
+                adaptive.adam_step,
+                ("beta1 * m + (1 - beta1) * grad", "(1 - beta1) * m + beta1 * grad"),
+                ("beta2 * v + (1 - beta2) * grad", "(1 - beta2) * v + beta2 * grad"),
+            ),
             "You swapped the shares: each beta is what is kept of the old average.",
             "Two averages: Adam",
         ),
         Misconception(
             "no_square",
-            adam_no_square,
+            edited(adaptive.adam_step, ("grad**2", "np.abs(grad)")),
             "You average the gradient's size into v; v averages its square.",
             "Two averages: Adam",
         ),
         Misconception(
             "square_of_m",
-            adam_square_of_m,
+            edited(adaptive.adam_step, ("grad**2", "m**2")),
             "You square m instead of the gradient: v is the average of the squares, not the square of the average.",
             "Two averages: Adam",
         ),
         Misconception(
             "no_root",
-            adam_no_root,
+            edited(adaptive.adam_step, ("np.sqrt(v_hat)", "v_hat")),
             "You divide by the corrected v itself; its root is what has the gradient's unit.",
             "Two averages: Adam",
         ),
         Misconception(
             "steps_by_gradient",
-            adam_steps_by_gradient,
+            edited(adaptive.adam_step, ("lr * m_hat", "lr * grad")),
             "You step along the bare gradient, which is RMSProp with a correction: Adam steps along the corrected m.",
             "Two averages: Adam",
         ),
         Misconception(
             "old_moments",
-            adam_old_moments,
+            edited(
+                adaptive.adam_step,
+                ("m = beta1", "new_m = beta1"),
+                ("v = beta2", "new_v = beta2"),
+                ("eps), m, v", "eps), new_m, new_v"),
+            ),
             "You step with the moments from before this gradient: update both first, then use them.",
             "Two averages: Adam",
         ),
         Misconception(
             "old_moments_returned",
-            adam_old_moments_returned,
+            edited(
+                adaptive.adam_step,
+                ("m = beta1", "new_m = beta1"),
+                ("v = beta2", "new_v = beta2"),
+                ("m_hat = m", "m_hat = new_m"),
+                ("v_hat = v", "v_hat = new_v"),
+            ),
             "You use the new moments but return the old ones: the next step needs the new ones as its state.",
             "Two averages: Adam",
         ),
         Misconception(
             "fixed_betas",
-            adam_fixed_betas,
+            edited(
+                adaptive.adam_step,
+                ("beta1 * m + (1 - beta1)", "0.9 * m + 0.1"),
+                ("beta2 * v + (1 - beta2)", "0.999 * v + 0.001"),
+                ("beta1**t", "0.9**t"),
+                ("beta2**t", "0.999**t"),
+            ),
             "You wrote the defaults into the formula: use the arguments beta1 and beta2.",
             "Two averages: Adam",
         ),
         Misconception(
             "fixed_eps",
-            adam_fixed_eps,
+            edited(adaptive.adam_step, ("+ eps)", "+ 1e-8)")),
             "You wrote a number for eps into the formula: use the argument, which may be another number.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "only_theta",
-            adam_only_theta,
+            edited(adaptive.adam_step, ("eps), m, v", "eps)")),
             "You return the parameters alone: both moments are state, and the next step needs them back.",
             "Two averages: Adam",
         ),
         Misconception(
             "moments_swapped",
-            adam_moments_swapped,
+            edited(adaptive.adam_step, ("eps), m, v", "eps), v, m")),
             "You return v before m: the order is theta, m, v.",
             "Two averages: Adam",
         ),
         Misconception(
             "in_place",
-            adam_in_place,
+            edited(
+                adaptive.adam_step,
+                ("m = beta1 * m + ", "m *= beta1\n    m += "),
+                ("v = beta2 * v + ", "v *= beta2\n    v += "),
+                ("return theta - ", "theta -= "),
+                ("eps), m, v", "eps)\n    return theta, m, v"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, +=, -= work in place): "
             "make new ones.",
             "Trap 4: state that is not what you think",
@@ -1031,15 +733,8 @@ ADAM_STEP = Exercise(
 # --- adam_l2_step -----------------------------------------------------------------------------------------------------
 
 
-def adam_l2_decoupled(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + weight_decay * theta), m, v
-
-
-def adam_l2_no_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+# Adam, with and without decay, in one piece: where the mistake is inside Adam's step, it is an edit of these.
+def adam_without_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
     m = beta1 * m + (1 - beta1) * grad
     v = beta2 * v + (1 - beta2) * grad**2
     m_hat = m / (1 - beta1**t)
@@ -1047,116 +742,10 @@ def adam_l2_no_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8,
     return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
 
 
-def adam_l2_wrong_sign(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad - weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_twice(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + 2 * weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_with_lr(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + lr * weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_l1(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + weight_decay * np.sign(theta)
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_only_in_m(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * (grad + weight_decay * theta)
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_only_in_v(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * (grad + weight_decay * theta) ** 2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_after_the_moments(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat + weight_decay * theta) / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_scales_the_gradient(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = (1 + weight_decay) * grad
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_fixed_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + 0.01 * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_both(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta * (1 - lr * weight_decay) - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adam_l2_no_correction(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    return theta - lr * m / (np.sqrt(v) + eps), m, v
-
-
-def adam_l2_only_theta(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps)
-
-
-def adam_l2_in_place(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad += weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
+adamw_in_one_formula = edited(
+    adam_without_decay,
+    ("lr * m_hat / (np.sqrt(v_hat) + eps)", "lr * (m_hat / (np.sqrt(v_hat) + eps) + weight_decay * theta)"),
+)
 
 
 def adam_l2_written_out(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
@@ -1262,93 +851,98 @@ ADAM_L2_STEP = Exercise(
     misconceptions=(
         Misconception(
             "decoupled",
-            adam_l2_decoupled,
+            adamw_in_one_formula,
             "You decay beside Adam's step, which is AdamW; in the coupled form the decay goes through the "
             "gradient and both moments.",
             "Decay through the gradient",
         ),
         Misconception(
             "no_decay",
-            adam_l2_no_decay,
+            adam_without_decay,
             "You take a plain step of Adam: add the penalty's gradient to the gradient first.",
             "Decay through the gradient",
         ),
         Misconception(
             "wrong_sign",
-            adam_l2_wrong_sign,
+            edited(adaptive.adam_l2_step, ("grad + weight_decay", "grad - weight_decay")),
             "You subtract the penalty's gradient, which makes the parameters grow; it is added to the loss's gradient.",
             "Decay through the gradient",
         ),
         Misconception(
             "twice",
-            adam_l2_twice,
+            edited(adaptive.adam_l2_step, ("+ weight_decay", "+ 2 * weight_decay")),
             "Your penalty is twice too strong: with λ/2 in front of the square, its gradient is λθ.",
             "Decay through the gradient",
         ),
         Misconception(
             "with_lr",
-            adam_l2_with_lr,
+            edited(adaptive.adam_l2_step, ("+ weight_decay", "+ lr * weight_decay")),
             "You multiply the penalty by lr before it enters the gradient; Adam's own step brings in lr, once.",
             "Decay through the gradient",
         ),
         Misconception(
             "l1",
-            adam_l2_l1,
+            edited(adaptive.adam_l2_step, ("weight_decay * theta", "weight_decay * np.sign(theta)")),
             "You use the sign of theta, the gradient of an L1 penalty; an L2 penalty's gradient is in proportion "
             "to theta.",
             "Decay through the gradient",
         ),
         Misconception(
             "only_in_m",
-            adam_l2_only_in_m,
+            edited(adam_without_decay, ("(1 - beta1) * grad", "(1 - beta1) * (grad + weight_decay * theta)")),
             "You put the penalty into m alone; coupled means that Adam sees one gradient, so v sees the penalty too.",
             "Decay through the gradient",
         ),
         Misconception(
             "only_in_v",
-            adam_l2_only_in_v,
+            edited(adam_without_decay, ("grad**2", "(grad + weight_decay * theta) ** 2")),
             "You put the penalty into v alone; coupled means that Adam sees one gradient, so m sees the penalty too.",
             "Decay through the gradient",
         ),
         Misconception(
             "after_the_moments",
-            adam_l2_after_the_moments,
+            edited(adam_without_decay, ("lr * m_hat", "lr * (m_hat + weight_decay * theta)")),
             "You add the penalty after the moments are made; add it to the gradient, before Adam sees anything.",
             "Decay through the gradient",
         ),
         Misconception(
             "scales_the_gradient",
-            adam_l2_scales_the_gradient,
+            edited(adaptive.adam_l2_step, ("grad + weight_decay * theta", "(1 + weight_decay) * grad")),
             "You scale the gradient; the penalty's gradient depends on theta.",
             "Decay through the gradient",
         ),
         Misconception(
             "fixed_decay",
-            adam_l2_fixed_decay,
+            edited(adaptive.adam_l2_step, ("weight_decay * theta", "0.01 * theta")),
             "You wrote the default into the formula: use the argument weight_decay.",
             "Decay through the gradient",
         ),
         Misconception(
             "both",
-            adam_l2_both,
+            edited(adaptive.adam_l2_step, ("adam_step(theta, m", "adam_step(theta * (1 - lr * weight_decay), m")),
             "You decay twice, through the gradient and beside it: the coupled form has the first alone.",
             "Decay through the gradient",
         ),
         Misconception(
             "no_correction",
-            adam_l2_no_correction,
+            edited(
+                adam_without_decay,
+                ("    m = beta1", "    grad = grad + weight_decay * theta\n    m = beta1"),
+                ("m / (1 - beta1**t)", "m"),
+                ("v / (1 - beta2**t)", "v"),
+            ),
             "Your Adam lacks the correction of its moments: this exercise changes its gradient and nothing else.",
             "Averages that start at zero",
         ),
         Misconception(
             "only_theta",
-            adam_l2_only_theta,
+            edited(adaptive.adam_l2_step, ("beta2, eps)", "beta2, eps)[0]")),
             "You return the parameters alone: both moments are state, and the next step needs them back.",
             "Two averages: Adam",
         ),
         Misconception(
             "in_place",
-            adam_l2_in_place,
+            edited(adaptive.adam_l2_step, ("penalized = grad + ", "penalized = grad\n    penalized += ")),
             "Your results are right, but you added the penalty into the caller's gradient (+= works in place): "
             "make a new array.",
             "Trap 4: state that is not what you think",
@@ -1359,169 +953,6 @@ ADAM_L2_STEP = Exercise(
 
 
 # --- adamw_step -------------------------------------------------------------------------------------------------------
-
-
-def adamw_coupled(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adamw_no_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adamw_after_the_step(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    theta = theta - lr * m_hat / (np.sqrt(v_hat) + eps)
-    return theta * (1 - lr * weight_decay), m, v
-
-
-def adamw_without_lr(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps) - weight_decay * theta, m, v
-
-
-def adamw_lr_twice(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + lr * weight_decay * theta), m, v
-
-
-def adamw_wrong_sign(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) - weight_decay * theta), m, v
-
-
-def adamw_divided_by_scale(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat + weight_decay * theta) / (np.sqrt(v_hat) + eps), m, v
-
-
-def adamw_twice(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + 2 * weight_decay * theta), m, v
-
-
-def adamw_both(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    grad = grad + weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + weight_decay * theta), m, v
-
-
-def adamw_l1(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + weight_decay * np.sign(theta)), m, v
-
-
-def adamw_implicit(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    theta = theta - lr * m_hat / (np.sqrt(v_hat) + eps)
-    return theta / (1 + lr * weight_decay), m, v
-
-
-def adamw_decays_the_step(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (1 - lr * weight_decay) * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adamw_fixed_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + 0.01 * theta), m, v
-
-
-def adamw_no_correction(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    return theta - lr * (m / (np.sqrt(v) + eps) + weight_decay * theta), m, v
-
-
-def adamw_eps_inside_root(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / np.sqrt(v_hat + eps) + weight_decay * theta), m, v
-
-
-def adamw_eps_before_correction(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    rate = lr * np.sqrt(1 - beta2**t) / (1 - beta1**t)
-    return theta - rate * m / (np.sqrt(v) + eps) - lr * weight_decay * theta, m, v
-
-
-def adamw_corrected_state(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m = m / (1 - beta1**t)
-    v = v / (1 - beta2**t)
-    return theta - lr * (m / (np.sqrt(v) + eps) + weight_decay * theta), m, v
-
-
-def adamw_decay_in_m(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * (grad + weight_decay * theta)
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def adamw_only_theta(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    return theta - lr * (m_hat / (np.sqrt(v_hat) + eps) + weight_decay * theta)
-
-
-def adamw_in_place(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**t)
-    v_hat = v / (1 - beta2**t)
-    theta *= 1 - lr * weight_decay
-    theta -= lr * m_hat / (np.sqrt(v_hat) + eps)
-    return theta, m, v
 
 
 def adamw_decay_first(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
@@ -1645,124 +1076,134 @@ ADAMW_STEP = Exercise(
     misconceptions=(
         Misconception(
             "coupled",
-            adamw_coupled,
+            edited(adam_without_decay, ("    m = beta1", "    grad = grad + weight_decay * theta\n    m = beta1")),
             "You add the decay to the gradient, which is Adam with L2: decoupled means that the moments never see it.",
             "Decay beside the gradient",
         ),
         Misconception(
             "no_decay",
-            adamw_no_decay,
+            adam_without_decay,
             "You take a plain step of Adam: the decay is missing.",
             "Decay beside the gradient",
         ),
         Misconception(
             "after_the_step",
-            adamw_after_the_step,
+            edited(adaptive.adamw_step, ("stepped - lr * weight_decay * theta", "stepped * (1 - lr * weight_decay)")),
             "You decay the parameters that Adam has already moved: the decay is taken from the theta before the step.",
             "Three places for one decay",
         ),
         Misconception(
             "without_lr",
-            adamw_without_lr,
+            edited(adaptive.adamw_step, ("lr * weight_decay", "weight_decay")),
             "Your decay does not know the learning rate: one step removes lr·λ of each parameter.",
             "Decay beside the gradient",
         ),
         Misconception(
             "lr_twice",
-            adamw_lr_twice,
+            edited(adamw_in_one_formula, ("+ weight_decay", "+ lr * weight_decay")),
             "The learning rate stands twice in your decay: one step removes lr·λ of each parameter.",
             "Decay beside the gradient",
         ),
         Misconception(
             "wrong_sign",
-            adamw_wrong_sign,
+            edited(adamw_in_one_formula, ("+ weight_decay", "- weight_decay")),
             "Your decay pushes the parameters away from zero: it must take off, not add.",
             "Decay beside the gradient",
         ),
         Misconception(
             "divided_by_scale",
-            adamw_divided_by_scale,
+            edited(adam_without_decay, ("lr * m_hat", "lr * (m_hat + weight_decay * theta)")),
             "You divide the decay by the root of v too, so it is strong where gradients are small: it stands "
             "beside that quotient.",
             "Decay beside the gradient",
         ),
         Misconception(
             "twice",
-            adamw_twice,
+            edited(adamw_in_one_formula, ("+ weight_decay", "+ 2 * weight_decay")),
             "Your decay is twice too strong: one step removes lr·λ of each parameter.",
             "Decay beside the gradient",
         ),
         Misconception(
             "both",
-            adamw_both,
+            edited(adamw_in_one_formula, ("    m = beta1", "    grad = grad + weight_decay * theta\n    m = beta1")),
             "You decay twice, through the gradient and beside it: AdamW has the second alone.",
             "Decay beside the gradient",
         ),
         Misconception(
             "l1",
-            adamw_l1,
+            edited(adamw_in_one_formula, ("weight_decay * theta", "weight_decay * np.sign(theta)")),
             "You decay by the sign of theta, so all shrink by the same amount: here all shrink by the same share.",
             "Decay beside the gradient",
         ),
         Misconception(
             "implicit",
-            adamw_implicit,
+            edited(adaptive.adamw_step, ("stepped - lr * weight_decay * theta", "stepped / (1 + lr * weight_decay)")),
             "You divide by 1 + lr·λ after the step: it looks alike for tiny values, but AdamW subtracts a share "
             "of the old theta.",
             "Three places for one decay",
         ),
         Misconception(
             "decays_the_step",
-            adamw_decays_the_step,
+            edited(adam_without_decay, ("lr * m_hat", "lr * (1 - lr * weight_decay) * m_hat")),
             "You shrink the step instead of the parameters: the decay takes a share of theta.",
             "Decay beside the gradient",
         ),
         Misconception(
             "fixed_decay",
-            adamw_fixed_decay,
+            edited(adamw_in_one_formula, ("weight_decay * theta", "0.01 * theta")),
             "You wrote the default into the formula: use the argument weight_decay.",
             "Decay beside the gradient",
         ),
         Misconception(
             "no_correction",
-            adamw_no_correction,
+            edited(adamw_in_one_formula, ("m / (1 - beta1**t)", "m"), ("v / (1 - beta2**t)", "v")),
             "Your Adam lacks the correction of its moments: AdamW's step is Adam's step, and a decay beside it.",
             "Averages that start at zero",
         ),
         Misconception(
             "eps_inside_root",
-            adamw_eps_inside_root,
+            edited(adamw_in_one_formula, ("(np.sqrt(v_hat) + eps)", "np.sqrt(v_hat + eps)")),
             "You add eps inside the root; as in Adam it stands outside.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "eps_before_correction",
-            adamw_eps_before_correction,
+            edited(
+                adam_without_decay,
+                (
+                    "lr * m_hat / (np.sqrt(v_hat) + eps)",
+                    "lr * np.sqrt(1 - beta2**t) / (1 - beta1**t) * m / (np.sqrt(v) + eps) - lr * weight_decay * theta",
+                ),
+            ),
             "You add eps to the root of the plain v; as in Adam, v is corrected first.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "corrected_state",
-            adamw_corrected_state,
+            edited(adamw_in_one_formula, ("m_hat = m", "m_hat = m = m"), ("v_hat = v", "v_hat = v = v")),
             "You hand back the corrected moments, so that the next step corrects them again: keep the plain "
             "averages as state.",
             "Trap 4: state that is not what you think",
         ),
         Misconception(
             "decay_in_m",
-            adamw_decay_in_m,
+            edited(adam_without_decay, ("(1 - beta1) * grad", "(1 - beta1) * (grad + weight_decay * theta)")),
             "You put the decay into m: decoupled means that neither moment sees it.",
             "Decay beside the gradient",
         ),
         Misconception(
             "only_theta",
-            adamw_only_theta,
+            edited(adamw_in_one_formula, ("theta), m, v", "theta)")),
             "You return the parameters alone: both moments are state, and the next step needs them back.",
             "Two averages: Adam",
         ),
         Misconception(
             "in_place",
-            adamw_in_place,
+            edited(
+                adam_without_decay,
+                ("return theta - ", "theta *= 1 - lr * weight_decay\n    theta -= "),
+                ("eps), m, v", "eps)\n    return theta, m, v"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, -= work in place): make "
             "new ones.",
             "Trap 4: state that is not what you think",
@@ -1881,894 +1322,7 @@ class _HandsOn(torch.optim.AdamW):
     pass
 
 
-class _PlainAdam(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps = group["eps"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * m_hat / (v_hat.sqrt() + eps)
-        return loss
-
-
-class _Coupled(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad + decay * p
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * m_hat / (v_hat.sqrt() + eps)
-        return loss
-
-
-class _DecayAfter(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * m_hat / (v_hat.sqrt() + eps)
-                p *= 1 - lr * decay
-        return loss
-
-
-class _DecayWithoutRate(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * m_hat / (v_hat.sqrt() + eps) + decay * p
-        return loss
-
-
-class _DecayWrongSign(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) - decay * p)
-        return loss
-
-
-class _DecayScaled(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat + decay * p) / (v_hat.sqrt() + eps)
-        return loss
-
-
-class _NoCorrection(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                p -= lr * (state["m"] / (state["v"].sqrt() + eps) + decay * p)
-        return loss
-
-
-class _EpsInside(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat + eps).sqrt() + decay * p)
-        return loss
-
-
-class _EpsBeforeCorrection(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat, eps_hat = state["v"], (1 - beta2 ** state["t"]) ** 0.5
-                p -= lr * (m_hat * eps_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _CorrectedState(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                state["m"] = m_hat = state["m"] / (1 - beta1 ** state["t"])
-                state["v"] = v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _Ascent(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p += lr * (m_hat / (v_hat.sqrt() + eps) - decay * p)
-        return loss
-
-
-class _OneRate(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = self.defaults["lr"], self.defaults["betas"]
-            eps, decay = self.defaults["eps"], self.defaults["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _RateFromTheStart(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-        for group in self.param_groups:
-            group["first_lr"] = group["lr"]
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["first_lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _FirstGroup(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups[:1]:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _OneCounter(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-        self.param_groups[0]["count"] = 0
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        self.param_groups[0]["count"] += 1
-        count = self.param_groups[0]["count"]
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1**count)
-                v_hat = state["v"] / (1 - beta2**count)
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _CounterInTheLoop(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-        self.param_groups[0]["count"] = 0
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(m=torch.zeros_like(p), v=torch.zeros_like(p))
-                self.param_groups[0]["count"] += 1
-                count = self.param_groups[0]["count"]
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1**count)
-                v_hat = state["v"] / (1 - beta2**count)
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _NoneAsZero(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                state, grad = self.state[p], torch.zeros_like(p) if p.grad is None else p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _NoneCrashes(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _NoneEndsTheStep(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    return loss
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _ZeroSkipped(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None or not p.grad.any():
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _ClosureIgnored(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-
-
-class _LossNotReturned(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        if closure is not None:
-            with torch.enable_grad():
-                closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-
-
-class _ClosureWithoutGradients(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None if closure is None else closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _ClosureAfter(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        if closure is None:
-            return None
-        with torch.enable_grad():
-            return closure()
-
-
-class _StateInAttributes(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-        self.memory = {}
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.memory.setdefault(id(p), {}), p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _NothingRefused(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _AssertsInstead(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        assert lr >= 0, "lr must not be negative"
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _NewTensors(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p = p - lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _ChangesGradients(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad.square_()
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
-class _OwnDefaults(torch.optim.Optimizer):
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.0):
-        if lr < 0:
-            raise ValueError("lr must not be negative")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            lr, (beta1, beta2) = group["lr"], group["betas"]
-            eps, decay = group["eps"], group["weight_decay"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, grad = self.state[p], p.grad
-                if not state:
-                    state.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
-                state["t"] += 1
-                state["m"] = beta1 * state["m"] + (1 - beta1) * grad
-                state["v"] = beta2 * state["v"] + (1 - beta2) * grad**2
-                m_hat = state["m"] / (1 - beta1 ** state["t"])
-                v_hat = state["v"] / (1 - beta2 ** state["t"])
-                p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
-        return loss
-
-
+# A right answer; the mistakes are edits of it.
 class _OneFormula(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         if lr < 0:
@@ -2797,6 +1351,9 @@ class _OneFormula(torch.optim.Optimizer):
                 v_hat = state["v"] / (1 - beta2 ** state["t"])
                 p -= lr * (m_hat / (v_hat.sqrt() + eps) + decay * p)
         return loss
+
+
+_CALL = "        if closure is not None:\n            with torch.enable_grad():\n                loss = closure()\n"
 
 
 class _AsTorchWritesIt(torch.optim.Optimizer):
@@ -2994,186 +1551,249 @@ ADAMW = Exercise(
         ),
         Misconception(
             "plain_adam",
-            _PlainAdam,
+            edited(_OneFormula, ("(m_hat / (v_hat.sqrt() + eps) + decay * p)", "m_hat / (v_hat.sqrt() + eps)")),
             "Your step is Adam's: the decay is missing.",
             "Decay beside the gradient",
         ),
         Misconception(
             "coupled",
-            _Coupled,
+            edited(
+                _OneFormula,
+                ("self.state[p], p.grad", "self.state[p], p.grad + decay * p"),
+                ("(m_hat / (v_hat.sqrt() + eps) + decay * p)", "m_hat / (v_hat.sqrt() + eps)"),
+            ),
             "You add the decay to the gradient, which is Adam with L2: decoupled means that the moments never see it.",
             "Decay beside the gradient",
         ),
         Misconception(
             "decay_after_step",
-            _DecayAfter,
+            edited(
+                _OneFormula,
+                (
+                    "(m_hat / (v_hat.sqrt() + eps) + decay * p)",
+                    "m_hat / (v_hat.sqrt() + eps)\n                p *= 1 - lr * decay",
+                ),
+            ),
             "You decay the parameter after Adam has moved it: decay it first, or take the decay from its old value.",
             "Three places for one decay",
         ),
         Misconception(
             "decay_without_lr",
-            _DecayWithoutRate,
+            edited(
+                _OneFormula, ("(m_hat / (v_hat.sqrt() + eps) + decay * p)", "m_hat / (v_hat.sqrt() + eps) + decay * p")
+            ),
             "Your decay does not know the learning rate: one step removes lr·λ of each parameter.",
             "Decay beside the gradient",
         ),
         Misconception(
             "decay_wrong_sign",
-            _DecayWrongSign,
+            edited(_OneFormula, ("+ decay", "- decay")),
             "Your decay pushes the parameters away from zero: it must take off, not add.",
             "Decay beside the gradient",
         ),
         Misconception(
             "decay_divided_by_scale",
-            _DecayScaled,
+            edited(
+                _OneFormula,
+                ("(m_hat / (v_hat.sqrt() + eps) + decay * p)", "(m_hat + decay * p) / (v_hat.sqrt() + eps)"),
+            ),
             "You divide the decay by the root of v too: it stands beside that quotient.",
             "Decay beside the gradient",
         ),
         Misconception(
             "no_correction",
-            _NoCorrection,
+            edited(
+                _OneFormula,
+                ('state["m"] / (1 - beta1 ** state["t"])', 'state["m"]'),
+                ('state["v"] / (1 - beta2 ** state["t"])', 'state["v"]'),
+            ),
             "You left out the correction of the two averages, so the first steps come out too large.",
             "Averages that start at zero",
         ),
         Misconception(
             "eps_inside_root",
-            _EpsInside,
+            edited(_OneFormula, ("(v_hat.sqrt() + eps)", "(v_hat + eps).sqrt()")),
             "You add eps inside the root; it stands outside.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "eps_before_correction",
-            _EpsBeforeCorrection,
+            edited(
+                _OneFormula,
+                (
+                    "m_hat / (v_hat.sqrt() + eps)",
+                    'm_hat * (1 - beta2 ** state["t"]) ** 0.5 / (state["v"].sqrt() + eps)',
+                ),
+            ),
             "You add eps to the root of the plain v; v is corrected first.",
             "Trap 1: an ε in another place",
         ),
         Misconception(
             "corrected_state",
-            _CorrectedState,
+            edited(
+                _OneFormula,
+                ('m_hat = state["m"]', 'm_hat = state["m"] = state["m"]'),
+                ('v_hat = state["v"]', 'v_hat = state["v"] = state["v"]'),
+            ),
             "You store the corrected moments, so that the next step corrects them again: keep the plain averages "
             "in the state.",
             "Trap 4: state that is not what you think",
         ),
         Misconception(
             "ascent",
-            _Ascent,
+            edited(_OneFormula, ("p -= lr", "p += lr"), ("+ decay", "- decay")),
             "You add the step; m averages gradients, which point uphill, so the step goes against it.",
             "Two averages: Adam",
         ),
         Misconception(
             "one_rate_for_all_groups",
-            _OneRate,
+            edited(
+                _OneFormula,
+                ('group["lr"], group["betas"]', 'self.defaults["lr"], self.defaults["betas"]'),
+                ('group["eps"], group["weight_decay"]', 'self.defaults["eps"], self.defaults["weight_decay"]'),
+            ),
             "You use the defaults for all groups: read lr and the other settings from the group at hand.",
             "Groups, state, closure",
         ),
         Misconception(
             "rate_from_the_start",
-            _RateFromTheStart,
+            edited(
+                _OneFormula,
+                ("})", '})\n        for group in self.param_groups:\n            group["first_lr"] = group["lr"]'),
+                ('group["lr"], group["betas"]', 'group["first_lr"], group["betas"]'),
+            ),
             "You keep the learning rate from the start: a schedule changes the group's lr during the run, so read "
             "it at every step.",
             "Groups, state, closure",
         ),
         Misconception(
             "first_group_only",
-            _FirstGroup,
+            edited(_OneFormula, ("in self.param_groups:", "in self.param_groups[:1]:")),
             "You update the first group alone: walk all of self.param_groups.",
             "Groups, state, closure",
         ),
         Misconception(
             "one_counter",
-            _OneCounter,
+            edited(
+                _OneFormula,
+                ("})", '})\n        self.param_groups[0]["count"] = 0'),
+                ("        for group", '        self.param_groups[0]["count"] += 1\n        for group'),
+                ('beta1 ** state["t"]', 'beta1 ** self.param_groups[0]["count"]'),
+                ('beta2 ** state["t"]', 'beta2 ** self.param_groups[0]["count"]'),
+            ),
             "You count steps for all parameters together: a parameter whose first gradient comes late starts at t "
             "= 1 then.",
             "Groups, state, closure",
         ),
         Misconception(
             "counter_in_the_loop",
-            _CounterInTheLoop,
+            edited(
+                _OneFormula,
+                ("})", '})\n        self.param_groups[0]["count"] = 0'),
+                ('state["t"] += 1', 'self.param_groups[0]["count"] += 1'),
+                ('beta1 ** state["t"]', 'beta1 ** self.param_groups[0]["count"]'),
+                ('beta2 ** state["t"]', 'beta2 ** self.param_groups[0]["count"]'),
+            ),
             "Your one counter grows with every parameter, several times a step: each parameter counts its own steps.",
             "Groups, state, closure",
         ),
         Misconception(
             "none_as_zero",
-            _NoneAsZero,
+            edited(
+                _OneFormula,
+                ("                if p.grad is None:\n                    continue\n", ""),
+                ("self.state[p], p.grad", "self.state[p], torch.zeros_like(p) if p.grad is None else p.grad"),
+            ),
             "You treat a missing gradient as zero, so the parameter decays: without a gradient it is left alone.",
             "Trap 3: zero is a gradient, None is not",
         ),
         Misconception(
             "none_crashes",
-            _NoneCrashes,
+            edited(_OneFormula, ("                if p.grad is None:\n                    continue\n", "")),
             "You use p.grad without asking whether there is one: a parameter that took no part in the loss has None.",
             "Trap 3: zero is a gradient, None is not",
         ),
         Misconception(
             "none_ends_the_step",
-            _NoneEndsTheStep,
+            edited(_OneFormula, ("continue", "return loss")),
             "You leave the step at the first parameter without a gradient: skip that one and go on.",
             "Trap 3: zero is a gradient, None is not",
         ),
         Misconception(
             "zero_skipped",
-            _ZeroSkipped,
+            edited(_OneFormula, ("p.grad is None", "p.grad is None or not p.grad.any()")),
             "You skip a gradient of zeros: it is a gradient, so the moments fade, the parameter coasts and decays.",
             "Trap 3: zero is a gradient, None is not",
         ),
         Misconception(
             "closure_ignored",
-            _ClosureIgnored,
+            edited(_OneFormula, ("loss = closure()", "pass")),
             "You never call the closure: it computes the loss and the gradients that this step needs.",
             "Groups, state, closure",
         ),
         Misconception(
             "loss_not_returned",
-            _LossNotReturned,
+            edited(_OneFormula, ("        return loss\n", "")),
             "You call the closure but drop its loss: step returns it.",
             "Groups, state, closure",
         ),
         Misconception(
             "closure_without_gradients",
-            _ClosureWithoutGradients,
+            edited(_OneFormula, ("with torch.enable_grad():\n                loss", "loss")),
             "Your closure runs with gradients switched off: enable them for the call.",
             "Groups, state, closure",
         ),
         Misconception(
             "closure_after_the_update",
-            _ClosureAfter,
+            edited(_OneFormula, (_CALL, ""), ("        return loss\n", _CALL + "        return loss\n")),
             "You call the closure after the update: it makes the gradients that the update needs, so it comes first.",
             "Groups, state, closure",
         ),
         Misconception(
             "state_in_attributes",
-            _StateInAttributes,
+            edited(
+                _OneFormula,
+                ("})", "})\n        self.memory = {}"),
+                ("self.state[p], p.grad", "self.memory.setdefault(id(p), {}), p.grad"),
+            ),
             "Your moments live outside self.state, so state_dict() does not carry them, and a reloaded run starts "
             "cold.",
             "Groups, state, closure",
         ),
         Misconception(
             "nothing_refused",
-            _NothingRefused,
+            edited(_OneFormula, ('raise ValueError("lr must not be negative")', "pass")),
             "Everything else is right, but a negative learning rate goes through: refuse it with a ValueError.",
             "The optimizer as a class",
         ),
         Misconception(
             "asserts_instead",
-            _AssertsInstead,
+            edited(
+                _OneFormula,
+                (
+                    'if lr < 0:\n            raise ValueError("lr must not be negative")',
+                    'assert lr >= 0, "lr must not be negative"',
+                ),
+            ),
             "You refuse a negative learning rate with an assert: raise a ValueError, which no switch of Python "
             "turns off.",
             "The optimizer as a class",
         ),
         Misconception(
             "new_tensors",
-            _NewTensors,
+            edited(_OneFormula, ("p -= lr * (", "p = p - lr * (")),
             "You bind the name p to a new tensor; the model still holds the old one: change the parameter in place.",
             "The optimizer as a class",
         ),
         Misconception(
             "changes_gradients",
-            _ChangesGradients,
+            edited(_OneFormula, ("grad**2", "grad.square_()")),
             "The update is right, but you wrote into the gradients on the way: they belong to the caller.",
             "The optimizer as a class",
         ),
         Misconception(
             "own_defaults",
-            _OwnDefaults,
+            edited(_OneFormula, ("0.999", "0.99"), ("weight_decay=0.01", "weight_decay=0.0")),
             "Your defaults differ from the signature's: betas (0.9, 0.999), a weight decay of 0.01.",
             "The optimizer as a class",
         ),

@@ -7,6 +7,7 @@ imports itself.
 import numpy as np
 import torch
 
+from autograder.edited import edited
 from autograder.exercise import Case, Chapter, Exercise, Misconception
 from solutions import descent
 
@@ -16,39 +17,6 @@ _matrix = _rng.normal(size=(3, 3, 2))
 _grads = _rng.normal(size=(6, 3, 2))
 
 # --- sgd_step ---------------------------------------------------------------------------------------------------------
-
-
-def sgd_ascent(theta, grad, lr):
-    return theta + lr * grad
-
-
-def sgd_no_lr(theta, grad, lr):
-    return theta - grad
-
-
-def sgd_only_the_change(theta, grad, lr):
-    return -lr * grad
-
-
-def sgd_sign(theta, grad, lr):
-    return theta - lr * np.sign(grad)
-
-
-def sgd_unit_length(theta, grad, lr):
-    return theta - lr * grad / max(float(np.linalg.norm(grad)), 1e-30)
-
-
-def sgd_scales_theta(theta, grad, lr):
-    return theta * (1 - lr * grad)
-
-
-def sgd_divides_by_lr(theta, grad, lr):
-    return theta - grad / lr
-
-
-def sgd_in_place(theta, grad, lr):
-    theta -= lr * grad
-    return theta
 
 
 def sgd_on_a_copy(theta, grad, lr):
@@ -97,49 +65,49 @@ SGD_STEP = Exercise(
     misconceptions=(
         Misconception(
             "ascent",
-            sgd_ascent,
+            edited(descent.sgd_step, ("- lr", "+ lr")),
             "You add the gradient; it points uphill, so a step that lowers the loss goes against it.",
             "One step downhill",
         ),
         Misconception(
             "no_learning_rate",
-            sgd_no_lr,
+            edited(descent.sgd_step, ("lr * grad", "grad")),
             "You step by the whole gradient; the learning rate must scale it, for a gradient is a slope, not a length.",
             "One step downhill",
         ),
         Misconception(
             "only_the_change",
-            sgd_only_the_change,
+            edited(descent.sgd_step, ("theta - lr", "-lr")),
             "You return the change alone; the result is the new parameters: the old ones and the change together.",
             "One step downhill",
         ),
         Misconception(
             "sign_of_gradient",
-            sgd_sign,
+            edited(descent.sgd_step, ("* grad", "* np.sign(grad)")),
             "You keep only the gradient's sign; in SGD a steeper slope makes a longer step.",
             "One step downhill",
         ),
         Misconception(
             "unit_length",
-            sgd_unit_length,
+            edited(descent.sgd_step, ("lr * grad", "lr * grad / max(float(np.linalg.norm(grad)), 1e-30)")),
             "You divide by the gradient's norm, so all steps are equally long; in SGD a steeper slope steps further.",
             "One step downhill",
         ),
         Misconception(
             "scales_theta",
-            sgd_scales_theta,
+            edited(descent.sgd_step, ("theta - lr * grad", "theta * (1 - lr * grad)")),
             "You multiply theta into the step; the step depends on the gradient and the learning rate only.",
             "One step downhill",
         ),
         Misconception(
             "divides_by_lr",
-            sgd_divides_by_lr,
+            edited(descent.sgd_step, ("lr * grad", "grad / lr")),
             "You divide by the learning rate; a larger rate must make a longer step.",
             "One step downhill",
         ),
         Misconception(
             "in_place",
-            sgd_in_place,
+            edited(descent.sgd_step, ("return theta - lr * grad", "theta -= lr * grad\n    return theta")),
             "Your result is right, but you changed the caller's array on the way (-= works in place): make a new one.",
             "Trap 1: a step that changes its input",
         ),
@@ -163,82 +131,6 @@ def only_velocity(answer, *args):
 def several_steps(answer, theta, velocity, grads, lr, beta):
     for grad in grads:
         theta, velocity = answer(theta, velocity, grad, lr, beta)
-    return theta, velocity
-
-
-def momentum_ascent(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + (1 - beta) * grad
-    return theta + lr * velocity, velocity
-
-
-def momentum_heavy_ball(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + grad
-    return theta - lr * velocity, velocity
-
-
-def momentum_swapped_shares(theta, velocity, grad, lr, beta=0.9):
-    velocity = (1 - beta) * velocity + beta * grad
-    return theta - lr * velocity, velocity
-
-
-def momentum_share_on_both(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + beta * grad
-    return theta - lr * velocity, velocity
-
-
-def momentum_share_on_the_step(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + grad
-    return theta - lr * (1 - beta) * velocity, velocity
-
-
-def momentum_old_velocity(theta, velocity, grad, lr, beta=0.9):
-    new = beta * velocity + (1 - beta) * grad
-    return theta - lr * velocity, new
-
-
-def momentum_steps_by_gradient(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + (1 - beta) * grad
-    return theta - lr * grad, velocity
-
-
-def momentum_lr_in_velocity(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + (1 - beta) * lr * grad
-    return theta - velocity, velocity
-
-
-def momentum_nesterov(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + (1 - beta) * grad
-    return theta - lr * (beta * velocity + (1 - beta) * grad), velocity
-
-
-def momentum_first_step_whole(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + (1 - beta) * grad if np.any(velocity) else 1.0 * grad
-    return theta - lr * velocity, velocity
-
-
-def momentum_old_velocity_returned(theta, velocity, grad, lr, beta=0.9):
-    new = beta * velocity + (1 - beta) * grad
-    return theta - lr * new, velocity
-
-
-def momentum_only_theta(theta, velocity, grad, lr, beta=0.9):
-    return theta - lr * (beta * velocity + (1 - beta) * grad)
-
-
-def momentum_results_swapped(theta, velocity, grad, lr, beta=0.9):
-    velocity = beta * velocity + (1 - beta) * grad
-    return velocity, theta - lr * velocity
-
-
-def momentum_fixed_beta(theta, velocity, grad, lr, beta=0.9):
-    velocity = 0.9 * velocity + 0.1 * grad
-    return theta - lr * velocity, velocity
-
-
-def momentum_in_place(theta, velocity, grad, lr, beta=0.9):
-    velocity *= beta
-    velocity += (1 - beta) * grad
-    theta -= lr * velocity
     return theta, velocity
 
 
@@ -317,94 +209,104 @@ MOMENTUM_STEP = Exercise(
     misconceptions=(
         Misconception(
             "ascent",
-            momentum_ascent,
+            edited(descent.momentum_step, ("- lr", "+ lr")),
             "You add the velocity; it averages gradients, which point uphill, so the step goes against it.",
             "A velocity that averages",
         ),
         Misconception(
             "heavy_ball_form",
-            momentum_heavy_ball,
+            edited(descent.momentum_step, ("(1 - beta) * grad", "grad")),
             "You add the whole gradient, which is the heavy-ball form; "
             "in the moving-average form the two shares add up to one.",
             "Two forms, one path",
         ),
         Misconception(
             "swapped_shares",
-            momentum_swapped_shares,
+            edited(
+                descent.momentum_step, ("beta * velocity + (1 - beta) * grad", "(1 - beta) * velocity + beta * grad")
+            ),
             "You swapped the shares: beta is what is kept of the old velocity, and the gradient gets the rest.",
             "A velocity that averages",
         ),
         Misconception(
             "beta_on_both",
-            momentum_share_on_both,
+            edited(descent.momentum_step, ("(1 - beta) * grad", "beta * grad")),
             "You weigh velocity and gradient with beta alike; in an average the two shares add up to one.",
             "A velocity that averages",
         ),
         Misconception(
             "share_on_the_step",
-            momentum_share_on_the_step,
+            edited(
+                descent.momentum_step, ("(1 - beta) * grad", "grad"), ("lr * velocity", "lr * (1 - beta) * velocity")
+            ),
             "You mixed the two forms: the gradient's share belongs in the velocity that you return, not in the step.",
             "Two forms, one path",
         ),
         Misconception(
             "old_velocity",
-            momentum_old_velocity,
+            edited(descent.momentum_step, ("velocity = beta", "new = beta"), ("velocity, velocity", "velocity, new")),
             "You step along the velocity from before this gradient: update the velocity first, then step along it.",
             "A velocity that averages",
         ),
         Misconception(
             "steps_by_gradient",
-            momentum_steps_by_gradient,
+            edited(descent.momentum_step, ("lr * velocity", "lr * grad")),
             "You update the velocity but step along the bare gradient: the step must follow the velocity.",
             "A velocity that averages",
         ),
         Misconception(
             "lr_in_velocity",
-            momentum_lr_in_velocity,
+            edited(descent.momentum_step, ("* grad", "* lr * grad"), ("- lr * velocity", "- velocity")),
             "You put the learning rate into the velocity: here it acts on the step alone.",
             "Trap 4: the learning rate inside the velocity",
         ),
         Misconception(
             "nesterov",
-            momentum_nesterov,
+            edited(descent.momentum_step, ("lr * velocity", "lr * (beta * velocity + (1 - beta) * grad)")),
             "You blend the gradient in a second time, as Nesterov's method does: "
             "here the step follows the new velocity as it is.",
             "A velocity that averages",
         ),
         Misconception(
             "first_step_whole_gradient",
-            momentum_first_step_whole,
+            edited(
+                descent.momentum_step, ("(1 - beta) * grad", "(1 - beta) * grad if np.any(velocity) else 1.0 * grad")
+            ),
             "You start the velocity at the whole first gradient, as dampening does: "
             "an average that starts at zero takes its share of it.",
             "Trap 3: dampening is not the average",
         ),
         Misconception(
             "old_velocity_returned",
-            momentum_old_velocity_returned,
+            edited(descent.momentum_step, ("velocity = beta", "new = beta"), ("lr * velocity", "lr * new")),
             "You step along the new velocity but return the old one: the next step needs the new one as its state.",
             "A velocity that averages",
         ),
         Misconception(
             "only_theta",
-            momentum_only_theta,
+            edited(descent.momentum_step, ("velocity, velocity", "velocity")),
             "You return the parameters alone: the velocity is state, and the next step needs it back.",
             "A velocity that averages",
         ),
         Misconception(
             "results_swapped",
-            momentum_results_swapped,
+            edited(descent.momentum_step, ("theta - lr * velocity, velocity", "velocity, theta - lr * velocity")),
             "You return the velocity first: the order is parameters, then velocity.",
             "A velocity that averages",
         ),
         Misconception(
             "fixed_beta",
-            momentum_fixed_beta,
+            edited(descent.momentum_step, ("beta * velocity + (1 - beta) * grad", "0.9 * velocity + 0.1 * grad")),
             "You wrote the default into the formula: use the argument beta, which may be another number.",
             "A velocity that averages",
         ),
         Misconception(
             "in_place",
-            momentum_in_place,
+            edited(
+                descent.momentum_step,
+                ("velocity = beta * velocity + ", "velocity *= beta\n    velocity += "),
+                ("return theta - lr * velocity, velocity", "theta -= lr * velocity\n    return theta, velocity"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, +=, -= work in place): "
             "make new ones.",
             "Trap 1: a step that changes its input",
@@ -414,77 +316,6 @@ MOMENTUM_STEP = Exercise(
 )
 
 # --- heavy_ball_step --------------------------------------------------------------------------------------------------
-
-
-def heavy_ball_ascent(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + grad
-    return theta + lr * velocity, velocity
-
-
-def heavy_ball_average(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + (1 - mu) * grad
-    return theta - lr * velocity, velocity
-
-
-def heavy_ball_dampened(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + (1 - mu) * grad if np.any(velocity) else 1.0 * grad
-    return theta - lr * velocity, velocity
-
-
-def heavy_ball_lr_in_velocity(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + lr * grad
-    return theta - velocity, velocity
-
-
-def heavy_ball_downhill_velocity(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity - lr * grad
-    return theta + velocity, velocity
-
-
-def heavy_ball_old_velocity(theta, velocity, grad, lr, mu=0.9):
-    new = mu * velocity + grad
-    return theta - lr * velocity, new
-
-
-def heavy_ball_steps_by_gradient(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + grad
-    return theta - lr * grad, velocity
-
-
-def heavy_ball_nesterov(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + grad
-    return theta - lr * (grad + mu * velocity), velocity
-
-
-def heavy_ball_decays_the_sum(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * (velocity + grad)
-    return theta - lr * velocity, velocity
-
-
-def heavy_ball_no_decay(theta, velocity, grad, lr, mu=0.9):
-    velocity = velocity + mu * grad
-    return theta - lr * velocity, velocity
-
-
-def heavy_ball_only_theta(theta, velocity, grad, lr, mu=0.9):
-    return theta - lr * (mu * velocity + grad)
-
-
-def heavy_ball_results_swapped(theta, velocity, grad, lr, mu=0.9):
-    velocity = mu * velocity + grad
-    return velocity, theta - lr * velocity
-
-
-def heavy_ball_fixed_mu(theta, velocity, grad, lr, mu=0.9):
-    velocity = 0.9 * velocity + grad
-    return theta - lr * velocity, velocity
-
-
-def heavy_ball_in_place(theta, velocity, grad, lr, mu=0.9):
-    velocity *= mu
-    velocity += grad
-    theta -= lr * velocity
-    return theta, velocity
 
 
 def heavy_ball_on_copies(theta, velocity, grad, lr, mu=0.9):
@@ -560,88 +391,92 @@ HEAVY_BALL_STEP = Exercise(
     misconceptions=(
         Misconception(
             "ascent",
-            heavy_ball_ascent,
+            edited(descent.heavy_ball_step, ("- lr", "+ lr")),
             "You add the velocity; it sums gradients, which point uphill, so the step goes against it.",
             "A velocity that sums",
         ),
         Misconception(
             "moving_average_form",
-            heavy_ball_average,
+            edited(descent.heavy_ball_step, ("+ grad", "+ (1 - mu) * grad")),
             "You scale the gradient by 1 - mu, which is the moving-average form; here it enters at its full size.",
             "Two forms, one path",
         ),
         Misconception(
             "dampening",
-            heavy_ball_dampened,
+            edited(descent.heavy_ball_step, ("+ grad", "+ (1 - mu) * grad if np.any(velocity) else 1.0 * grad")),
             "You dampen every gradient but the first by 1 - mu, as PyTorch's dampening does; "
             "here every gradient enters at its full size.",
             "Trap 3: dampening is not the average",
         ),
         Misconception(
             "lr_in_velocity",
-            heavy_ball_lr_in_velocity,
+            edited(descent.heavy_ball_step, ("+ grad", "+ lr * grad"), ("- lr * velocity", "- velocity")),
             "You put the learning rate into the velocity; here the velocity is made of gradients, "
             "and the rate acts on the step.",
             "Trap 4: the learning rate inside the velocity",
         ),
         Misconception(
             "downhill_velocity",
-            heavy_ball_downhill_velocity,
+            edited(descent.heavy_ball_step, ("+ grad", "- lr * grad"), ("- lr * velocity", "+ velocity")),
             "Your velocity points downhill and holds the learning rate, as in Sutskever's form; "
             "here it sums bare gradients and the step subtracts it.",
             "Trap 4: the learning rate inside the velocity",
         ),
         Misconception(
             "old_velocity",
-            heavy_ball_old_velocity,
+            edited(descent.heavy_ball_step, ("velocity = mu", "new = mu"), ("velocity, velocity", "velocity, new")),
             "You step along the velocity from before this gradient: update the velocity first, then step along it.",
             "A velocity that sums",
         ),
         Misconception(
             "steps_by_gradient",
-            heavy_ball_steps_by_gradient,
+            edited(descent.heavy_ball_step, ("lr * velocity", "lr * grad")),
             "You update the velocity but step along the bare gradient: the step must follow the velocity.",
             "A velocity that sums",
         ),
         Misconception(
             "nesterov",
-            heavy_ball_nesterov,
+            edited(descent.heavy_ball_step, ("lr * velocity", "lr * (grad + mu * velocity)")),
             "You look one step ahead, as nesterov=True does: here the step follows the new velocity as it is.",
             "A velocity that sums",
         ),
         Misconception(
             "decays_the_gradient_too",
-            heavy_ball_decays_the_sum,
+            edited(descent.heavy_ball_step, ("mu * velocity + grad", "mu * (velocity + grad)")),
             "You let the new gradient decay with the old velocity: only the old velocity decays.",
             "A velocity that sums",
         ),
         Misconception(
             "decays_only_the_gradient",
-            heavy_ball_no_decay,
+            edited(descent.heavy_ball_step, ("mu * velocity + grad", "velocity + mu * grad")),
             "You scale the gradient and keep all of the old velocity: it is the old velocity that decays.",
             "A velocity that sums",
         ),
         Misconception(
             "only_theta",
-            heavy_ball_only_theta,
+            edited(descent.heavy_ball_step, ("velocity, velocity", "velocity")),
             "You return the parameters alone: the velocity is state, and the next step needs it back.",
             "A velocity that sums",
         ),
         Misconception(
             "results_swapped",
-            heavy_ball_results_swapped,
+            edited(descent.heavy_ball_step, ("theta - lr * velocity, velocity", "velocity, theta - lr * velocity")),
             "You return the velocity first: the order is parameters, then velocity.",
             "A velocity that sums",
         ),
         Misconception(
             "fixed_mu",
-            heavy_ball_fixed_mu,
+            edited(descent.heavy_ball_step, ("mu * velocity", "0.9 * velocity")),
             "You wrote the default into the formula: use the argument mu, which may be another number.",
             "A velocity that sums",
         ),
         Misconception(
             "in_place",
-            heavy_ball_in_place,
+            edited(
+                descent.heavy_ball_step,
+                ("velocity = mu * velocity + ", "velocity *= mu\n    velocity += "),
+                ("return theta - lr * velocity, velocity", "theta -= lr * velocity\n    return theta, velocity"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, +=, -= work in place): "
             "make new ones.",
             "Trap 1: a step that changes its input",
@@ -651,30 +486,6 @@ HEAVY_BALL_STEP = Exercise(
 )
 
 # --- heavy_ball_lr ----------------------------------------------------------------------------------------------------
-
-
-def lr_the_other_way(lr, beta):
-    return lr / (1 - beta)
-
-
-def lr_untranslated(lr, beta):
-    return lr
-
-
-def lr_times_beta(lr, beta):
-    return lr * beta
-
-
-def lr_one_plus_beta(lr, beta):
-    return lr * (1 + beta)
-
-
-def lr_fixed_beta(lr, beta):
-    return lr * 0.1
-
-
-def lr_only_the_factor(lr, beta):
-    return 1 - beta
 
 
 def lr_expanded(lr, beta):
@@ -707,39 +518,39 @@ HEAVY_BALL_LR = Exercise(
     misconceptions=(
         Misconception(
             "the_other_way",
-            lr_the_other_way,
+            edited(descent.heavy_ball_lr, ("lr * (", "lr / (")),
             "You translated in the other direction: the heavy ball's velocity is the larger one, "
             "so its rate must be the smaller one.",
             "Two forms, one path",
         ),
         Misconception(
             "not_translated",
-            lr_untranslated,
+            edited(descent.heavy_ball_lr, ("lr * (1 - beta)", "lr")),
             "You return the rate as it is: the two velocities differ in size, so the same rate makes different steps.",
             "Two forms, one path",
         ),
         Misconception(
             "times_beta",
-            lr_times_beta,
+            edited(descent.heavy_ball_lr, ("(1 - beta)", "beta")),
             "You scale by the share of the old velocity; what the two forms disagree on is the share of the gradient.",
             "Two forms, one path",
         ),
         Misconception(
             "one_plus_beta",
-            lr_one_plus_beta,
+            edited(descent.heavy_ball_lr, ("1 - beta", "1 + beta")),
             "You have a sign wrong: the heavy ball sums what the other form averages, so its rate must be smaller, "
             "not larger.",
             "Two forms, one path",
         ),
         Misconception(
             "fixed_beta",
-            lr_fixed_beta,
+            edited(descent.heavy_ball_lr, ("(1 - beta)", "0.1")),
             "Your factor holds for a beta of 0.9 alone: compute it from the argument beta.",
             "Two forms, one path",
         ),
         Misconception(
             "only_the_factor",
-            lr_only_the_factor,
+            edited(descent.heavy_ball_lr, ("lr * (1 - beta)", "1 - beta")),
             "You return the factor between the two rates: the result is the rate itself.",
             "Two forms, one path",
         ),
@@ -792,110 +603,6 @@ def run_epoch(answer, xs, ys, weights, lr, momentum, loss, source, report):
     return [losses, parameters, len(steps)]
 
 
-def epoch_never_zeroed(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def epoch_zeroed_before_step(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.zero_grad()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def epoch_step_before_backward(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        loss = loss_fn(model(x), y)
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.backward()
-        losses.append(loss.item())
-    return losses
-
-
-def epoch_never_steps(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        loss = loss_fn(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        losses.append(loss.item())
-    return losses
-
-
-def epoch_one_step(model, loss_fn, batches, optimizer):
-    losses = []
-    optimizer.zero_grad()
-    for x, y in batches:
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        losses.append(loss.item())
-    optimizer.step()
-    return losses
-
-
-def epoch_loss_after_step(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-        losses.append(loss_fn(model(x), y).item())
-    return losses
-
-
-def epoch_losses_at_the_end(model, loss_fn, batches, optimizer):
-    batches = list(batches)
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss_fn(model(x), y).backward()
-        optimizer.step()
-    return [loss_fn(model(x), y).item() for x, y in batches]
-
-
-def epoch_mean_loss(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return sum(losses) / len(losses)
-
-
-def epoch_last_loss(model, loss_fn, batches, optimizer):
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-    return loss.item()
-
-
-def epoch_first_batch_only(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-        return losses
-    return losses
-
-
 def epoch_last_batch_only(model, loss_fn, batches, optimizer):
     for x, y in batches:
         optimizer.zero_grad()
@@ -903,50 +610,6 @@ def epoch_last_batch_only(model, loss_fn, batches, optimizer):
     loss.backward()
     optimizer.step()
     return [loss.item()]
-
-
-def epoch_returns_nothing(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-
-
-def epoch_target_first(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = loss_fn(y, model(x))
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-def epoch_times_batch_size(model, loss_fn, batches, optimizer):
-    losses = []
-    for x, y in batches:
-        optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item() * len(x))
-    return losses
-
-
-def epoch_needs_a_list(model, loss_fn, batches, optimizer):
-    losses = []
-    for i in range(len(batches)):
-        x, y = batches[i]
-        optimizer.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 def epoch_zeroed_first(model, loss_fn, batches, optimizer):
@@ -1033,61 +696,76 @@ TRAIN_EPOCH = Exercise(
     misconceptions=(
         Misconception(
             "never_zeroed",
-            epoch_never_zeroed,
+            edited(descent.train_epoch, ("        optimizer.zero_grad()\n", "")),
             "You never zero the gradients: backward adds to what is there, so each step follows a sum of batches.",
             "Trap 2: gradients that add up",
         ),
         Misconception(
             "zeroed_before_step",
-            epoch_zeroed_before_step,
+            edited(
+                descent.train_epoch,
+                ("optimizer.step()\n        optimizer.zero_grad()", "optimizer.zero_grad()\n        optimizer.step()"),
+            ),
             "You zero the gradients between backward and step, so the optimizer finds nothing to step along.",
             "The loop, line by line",
         ),
         Misconception(
             "step_before_backward",
-            epoch_step_before_backward,
+            edited(
+                descent.train_epoch,
+                ("        loss.backward()\n", ""),
+                ("optimizer.zero_grad()", "optimizer.zero_grad()\n        loss.backward()"),
+            ),
             "You step before backward, so each step uses the gradient of the batch before.",
             "The loop, line by line",
         ),
         Misconception(
             "never_steps",
-            epoch_never_steps,
+            edited(descent.train_epoch, ("        optimizer.step()\n", "")),
             "You compute the gradients but never let the optimizer step: the parameters stay where they were.",
             "The loop, line by line",
         ),
         Misconception(
             "one_step_for_the_epoch",
-            epoch_one_step,
+            edited(
+                descent.train_epoch,
+                ("        optimizer.step()\n        optimizer.zero_grad()\n", ""),
+                ("return losses", "optimizer.step()\n    return losses"),
+            ),
             "You step once, after the last batch: the step belongs inside the loop, one for each batch.",
             "The loop, line by line",
         ),
         Misconception(
             "loss_after_step",
-            epoch_loss_after_step,
+            edited(descent.train_epoch, ("loss.item()", "loss_fn(model(x), y).item()")),
             "You measure each loss after its step: keep the one whose gradient made the step.",
             "The loop, line by line",
         ),
         Misconception(
             "losses_at_the_end",
-            epoch_losses_at_the_end,
+            edited(
+                descent.train_epoch,
+                ("for x, y in batches:", "batches = list(batches)\n    for x, y in batches:"),
+                ("return losses", "return [loss_fn(model(x), y).item() for x, y in batches]"),
+            ),
             "You measure the losses once the epoch is over: keep each batch's loss from before its own step.",
             "The loop, line by line",
         ),
         Misconception(
             "mean_loss",
-            epoch_mean_loss,
+            edited(descent.train_epoch, ("return losses", "return sum(losses) / len(losses)")),
             "You return the mean over the epoch: the result is a list with one loss for each batch.",
             "The loop, line by line",
         ),
         Misconception(
             "last_loss",
-            epoch_last_loss,
+            edited(descent.train_epoch, ("return losses", "return losses[-1]")),
             "You return the last batch's loss alone: the result is a list with one loss for each batch.",
             "The loop, line by line",
         ),
         Misconception(
             "returns_in_the_loop",
-            epoch_first_batch_only,
+            edited(descent.train_epoch, ("    return losses", "        return losses")),
             "Your return stands inside the loop, so the epoch ends after its first batch: move it out by one indent.",
             "The loop, line by line",
         ),
@@ -1099,25 +777,28 @@ TRAIN_EPOCH = Exercise(
         ),
         Misconception(
             "returns_nothing",
-            epoch_returns_nothing,
+            edited(descent.train_epoch, ("    return losses\n", "")),
             "You train but return nothing: end with the list of losses.",
             "The loop, line by line",
         ),
         Misconception(
             "target_first",
-            epoch_target_first,
+            edited(descent.train_epoch, ("loss_fn(model(x), y)", "loss_fn(y, model(x))")),
             "You call the loss with the target first: the prediction comes first, and not every loss is symmetric.",
             "The loop, line by line",
         ),
         Misconception(
             "times_batch_size",
-            epoch_times_batch_size,
+            edited(descent.train_epoch, ("loss.item()", "loss.item() * len(x)")),
             "You multiply each loss by its batch size: return what the loss function gave.",
             "The loop, line by line",
         ),
         Misconception(
             "needs_a_list",
-            epoch_needs_a_list,
+            edited(
+                descent.train_epoch,
+                ("for x, y in batches:", "for i in range(len(batches)):\n        x, y = batches[i]"),
+            ),
             "You ask batches for its length or an index: a generator has neither, so walk it with a for loop.",
             "The loop, line by line",
         ),

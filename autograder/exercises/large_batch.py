@@ -7,6 +7,7 @@ imports itself.
 import numpy as np
 import torch
 
+from autograder.edited import edited
 from autograder.exercise import Case, Chapter, Exercise, Misconception
 from solutions import large_batch
 
@@ -18,88 +19,6 @@ _grads = _rng.normal(size=(5, 3, 2))
 _FLOAT32 = {"rtol": 1e-5, "atol": 1e-6}
 
 # --- linear_scaled_lr -------------------------------------------------------------------------------------------------
-
-
-def linear_unchanged(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr
-
-
-def linear_square_root(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr * (batch / base_batch) ** 0.5
-
-
-def linear_the_other_way(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr * base_batch / batch
-
-
-def linear_whole_batches(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr * (batch // base_batch)
-
-
-def linear_only_the_factor(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return batch / base_batch
-
-
-def linear_no_base(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr * batch
-
-
-def linear_fixed_base(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr * batch / 256
-
-
-def linear_only_upwards(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        raise ValueError
-    return base_lr * max(1.0, batch / base_batch)
-
-
-def linear_refuses_smaller(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < base_batch:
-        raise ValueError
-    return base_lr * batch / base_batch
-
-
-def linear_refuses_one(base_lr, base_batch, batch):
-    if base_batch <= 1 or batch <= 1:
-        raise ValueError
-    return base_lr * batch / base_batch
-
-
-def linear_no_check(base_lr, base_batch, batch):
-    return base_lr * batch / base_batch
-
-
-def linear_checks_one(base_lr, base_batch, batch):
-    if batch < 1:
-        raise ValueError
-    return base_lr * batch / base_batch
-
-
-def linear_zero_allowed(base_lr, base_batch, batch):
-    if base_batch < 0 or batch < 0:
-        raise ValueError
-    return base_lr * batch / base_batch
-
-
-def linear_returns_none(base_lr, base_batch, batch):
-    if base_batch < 1 or batch < 1:
-        return None
-    return base_lr * batch / base_batch
 
 
 def linear_factor_first(base_lr, base_batch, batch):
@@ -148,85 +67,95 @@ LINEAR_SCALED_LR = Exercise(
     misconceptions=(
         Misconception(
             "not_scaled",
-            linear_unchanged,
+            edited(large_batch.linear_scaled_lr, ("base_lr * batch / base_batch", "base_lr")),
             "You return the rate as it is: with the larger batch the run then takes fewer steps of the same length.",
             _RULE,
         ),
         Misconception(
             "square_root",
-            linear_square_root,
+            edited(large_batch.linear_scaled_lr, ("batch / base_batch", "(batch / base_batch) ** 0.5")),
             "You scale with the square root, which is the rule for Adam: for SGD the rate grows as much as the batch.",
             "Linear or square root?",
         ),
         Misconception(
             "the_other_way",
-            linear_the_other_way,
+            edited(large_batch.linear_scaled_lr, ("batch / base_batch", "base_batch / batch")),
             "You divide by the factor: a larger batch means fewer steps, so each must go further, not less far.",
             _RULE,
         ),
         Misconception(
             "whole_batches",
-            linear_whole_batches,
+            edited(large_batch.linear_scaled_lr, ("batch / base_batch", "(batch // base_batch)")),
             "You count whole batches (// rounds down): the factor may be a fraction, even one below 1.",
             _RULE,
         ),
         Misconception(
             "only_the_factor",
-            linear_only_the_factor,
+            edited(large_batch.linear_scaled_lr, ("base_lr * batch", "batch")),
             "You return the factor between the two batches: the result is the rate itself.",
             _RULE,
         ),
         Misconception(
             "no_base_batch",
-            linear_no_base,
+            edited(large_batch.linear_scaled_lr, (" / base_batch", "")),
             "You multiply by the batch's size: what counts is how many batches of the tuned run it holds.",
             _RULE,
         ),
         Misconception(
             "fixed_base_batch",
-            linear_fixed_base,
+            edited(large_batch.linear_scaled_lr, ("/ base_batch", "/ 256")),
             "You wrote 256, one recipe's base batch, into the formula: use the argument base_batch.",
             _RULE,
         ),
         Misconception(
             "only_upwards",
-            linear_only_upwards,
+            edited(large_batch.linear_scaled_lr, ("batch / base_batch", "max(1.0, batch / base_batch)")),
             "You never go below the tuned rate: the rule works both ways, and a smaller batch needs a smaller rate.",
             _RULE,
         ),
         Misconception(
             "refuses_smaller",
-            linear_refuses_smaller,
+            edited(large_batch.linear_scaled_lr, ("size < 1", "size < 1 or batch < base_batch")),
             "You refuse a batch smaller than the tuned one: the rule works both ways; only below 1 is nonsense.",
             _RULE,
         ),
         Misconception(
             "refuses_one",
-            linear_refuses_one,
+            edited(large_batch.linear_scaled_lr, ("size < 1", "size <= 1")),
             "You refuse a batch of a single example: small, but a batch; only below 1 is nonsense.",
             _RULE,
         ),
         Misconception(
             "no_check",
-            linear_no_check,
+            edited(
+                large_batch.linear_scaled_lr,
+                ('raise ValueError(f"{name} is {size}; a batch holds at least 1 example")', "pass"),
+            ),
             "Your formula is right, but it takes batches below 1 without complaint: raise a ValueError for those.",
             _RULE,
         ),
         Misconception(
             "checks_one_of_two",
-            linear_checks_one,
+            edited(
+                large_batch.linear_scaled_lr,
+                ('("base_batch", base_batch), ', ""),
+                ('("batch", batch))', '("batch", batch),)'),
+            ),
             "You check the new batch alone: a base batch below 1 is as much nonsense, and needs a ValueError too.",
             _RULE,
         ),
         Misconception(
             "zero_allowed",
-            linear_zero_allowed,
+            edited(large_batch.linear_scaled_lr, ("size < 1", "size < 0")),
             "You refuse negative batches but let 0 pass: a batch without an example has no gradient.",
             _RULE,
         ),
         Misconception(
             "returns_none",
-            linear_returns_none,
+            edited(
+                large_batch.linear_scaled_lr,
+                ('raise ValueError(f"{name} is {size}; a batch holds at least 1 example")', "return None"),
+            ),
             "You return None for a batch below 1: raise a ValueError, so that the mistake shows where it is made.",
             _RULE,
         ),
@@ -240,60 +169,6 @@ LINEAR_SCALED_LR = Exercise(
 def whole_schedule(answer, steps, warmup_steps, peak_lr):
     rates = [answer(step, warmup_steps, peak_lr) for step in range(steps)]
     return [rate.tolist() if hasattr(rate, "tolist") else rate for rate in rates]
-
-
-def warmup_from_zero(step, warmup_steps, peak_lr):
-    return peak_lr * step / warmup_steps if step < warmup_steps else peak_lr
-
-
-def warmup_one_more(step, warmup_steps, peak_lr):
-    return peak_lr * min(1.0, (step + 1) / (warmup_steps + 1))
-
-
-def warmup_never_ends(step, warmup_steps, peak_lr):
-    return peak_lr * (step + 1) / max(warmup_steps, 1)
-
-
-def warmup_none(step, warmup_steps, peak_lr):
-    return peak_lr
-
-
-def warmup_divides_by_zero(step, warmup_steps, peak_lr):
-    return peak_lr * min(1.0, (step + 1) / warmup_steps)
-
-
-def warmup_decays_after(step, warmup_steps, peak_lr):
-    if step < warmup_steps:
-        return peak_lr * (step + 1) / warmup_steps
-    return peak_lr * (max(warmup_steps, 1) / (step + 1)) ** 0.5
-
-
-def warmup_zero_after(step, warmup_steps, peak_lr):
-    return peak_lr * (step + 1) / warmup_steps if step < warmup_steps else 0.0
-
-
-def warmup_downwards(step, warmup_steps, peak_lr):
-    return peak_lr * (warmup_steps - step) / warmup_steps if step < warmup_steps else peak_lr
-
-
-def warmup_only_the_share(step, warmup_steps, peak_lr):
-    return (step + 1) / warmup_steps if step < warmup_steps else 1.0
-
-
-def warmup_whole_parts(step, warmup_steps, peak_lr):
-    return peak_lr * ((step + 1) // warmup_steps) if step < warmup_steps else peak_lr
-
-
-def warmup_cosine(step, warmup_steps, peak_lr):
-    if step >= warmup_steps:
-        return peak_lr
-    return peak_lr * (1 - np.cos(np.pi * (step + 1) / warmup_steps)) / 2
-
-
-def warmup_zero_means_zero(step, warmup_steps, peak_lr):
-    if warmup_steps == 0:
-        return 0.0
-    return peak_lr * min(1.0, (step + 1) / warmup_steps)
 
 
 def warmup_minimum(step, warmup_steps, peak_lr):
@@ -337,73 +212,89 @@ WARMUP_LR = Exercise(
     misconceptions=(
         Misconception(
             "starts_at_zero",
-            warmup_from_zero,
+            edited(large_batch.warmup_lr, ("(step + 1)", "step")),
             "Your first step has a rate of zero and moves nothing: step counts from 0, so its share is step + 1.",
             _WARM,
         ),
         Misconception(
             "one_step_late",
-            warmup_one_more,
+            edited(large_batch.warmup_lr, ("(step + 1) / warmup_steps", "((step + 1) / (warmup_steps + 1))")),
             "You reach the peak one step late: the last step of the warm-up has the whole rate already.",
             _WARM,
         ),
         Misconception(
             "never_ends",
-            warmup_never_ends,
+            edited(
+                large_batch.warmup_lr,
+                ("    if step >= warmup_steps:\n        return peak_lr\n", ""),
+                ("/ warmup_steps", "/ max(warmup_steps, 1)"),
+            ),
             "Your rate goes on rising beyond the peak: once the warm-up is over it stays there.",
             _WARM,
         ),
         Misconception(
             "no_warmup",
-            warmup_none,
+            edited(large_batch.warmup_lr, ("peak_lr * (step + 1) / warmup_steps", "peak_lr")),
             "You give the peak at every step: during the warm-up the rate has to rise towards it.",
             _WARM,
         ),
         Misconception(
             "divides_by_zero",
-            warmup_divides_by_zero,
+            edited(
+                large_batch.warmup_lr,
+                ("    if step >= warmup_steps:\n        return peak_lr\n", ""),
+                ("(step + 1) / warmup_steps", "min(1.0, (step + 1) / warmup_steps)"),
+            ),
             "You divide by warmup_steps before you ask if there is a warm-up: with 0 steps the peak comes at once.",
             _WARM,
         ),
         Misconception(
             "decays_after",
-            warmup_decays_after,
+            edited(large_batch.warmup_lr, ("peak_lr\n", "peak_lr * (max(warmup_steps, 1) / (step + 1)) ** 0.5\n")),
             "You let the rate fall after the warm-up: such a decay is another part of a schedule; here the peak stays.",
             _WARM,
         ),
         Misconception(
             "zero_after",
-            warmup_zero_after,
+            edited(large_batch.warmup_lr, ("return peak_lr\n", "return 0.0\n")),
             "Your rate drops to zero when the warm-up ends, and training stops: it stays at the peak.",
             _WARM,
         ),
         Misconception(
             "downwards",
-            warmup_downwards,
+            edited(large_batch.warmup_lr, ("(step + 1)", "(warmup_steps - step)")),
             "Your rate falls during the warm-up: it is the first steps that need the small rates.",
             _WARM,
         ),
         Misconception(
             "only_the_share",
-            warmup_only_the_share,
+            edited(large_batch.warmup_lr, ("return peak_lr\n", "return 1.0\n"), ("peak_lr * (step + 1)", "(step + 1)")),
             "You return the share of the peak: multiply by peak_lr to get a rate.",
             _WARM,
         ),
         Misconception(
             "whole_parts",
-            warmup_whole_parts,
+            edited(large_batch.warmup_lr, ("(step + 1) / warmup_steps", "((step + 1) // warmup_steps)")),
             "You divide with //, which rounds every share of the warm-up down to zero: use /.",
             _WARM,
         ),
         Misconception(
             "cosine",
-            warmup_cosine,
+            edited(
+                large_batch.warmup_lr,
+                ("(step + 1) / warmup_steps", "(1 - np.cos(np.pi * (step + 1) / warmup_steps)) / 2"),
+            ),
             "Your rate rises along a cosine: here it rises in equal parts, a straight line.",
             _WARM,
         ),
         Misconception(
             "zero_steps_mean_zero",
-            warmup_zero_means_zero,
+            edited(
+                large_batch.warmup_lr,
+                ("step >= warmup_steps", "warmup_steps == 0"),
+                ("return peak_lr\n", "return 0.0\n"),
+                ("(step + 1) / warmup_steps", "min(1.0, (step + 1) / warmup_steps)"),
+            ),
             "You give a rate of zero where there is no warm-up: without one the peak comes at once.",
             _WARM,
         ),
@@ -412,34 +303,6 @@ WARMUP_LR = Exercise(
 )
 
 # --- trust_ratios -----------------------------------------------------------------------------------------------------
-
-
-def ratios_inverted(thetas, grads):
-    norms = [(np.linalg.norm(a), np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [float(b / a) if a > 0 and b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_squared(thetas, grads):
-    norms = [(np.sum(np.square(a)), np.sum(np.square(b))) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) if a > 0 and b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_of_sums_of_sizes(thetas, grads):
-    norms = [(np.abs(a).sum(), np.abs(b).sum()) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) if a > 0 and b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_of_largest(thetas, grads):
-    norms = [(np.abs(a).max(), np.abs(b).max()) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) if a > 0 and b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_spectral(thetas, grads):
-    def norm(a):
-        return np.linalg.norm(a, 2) if np.ndim(a) == 2 else np.linalg.norm(a)
-
-    norms = [(norm(a), norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) if a > 0 and b > 0 else 1.0 for a, b in norms]
 
 
 def ratios_global(thetas, grads):
@@ -452,55 +315,9 @@ def ratios_by_number(thetas, grads):
     result = []
     for a, b in zip(thetas, grads, strict=True):
         a, b = np.abs(a), np.abs(b)
-        result.append(np.where((a > 0) & (b > 0), a / np.where(b > 0, b, 1), 1.0))
+        ratio = np.where((a > 0) & (b > 0), a / np.where(b > 0, b, 1), 1.0)
+        result.append(ratio)
     return result
-
-
-def ratios_mean_of_numbers(thetas, grads):
-    result = []
-    for a, b in zip(thetas, grads, strict=True):
-        a, b = np.abs(a), np.abs(b)
-        result.append(float(np.mean(np.where((a > 0) & (b > 0), a / np.where(b > 0, b, 1), 1.0))))
-    return result
-
-
-def ratios_no_guard(thetas, grads):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return [float(np.linalg.norm(a) / np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-
-
-def ratios_guard_gradient(thetas, grads):
-    norms = [(np.linalg.norm(a), np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) if b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_zero_for_nothing(thetas, grads):
-    norms = [(np.linalg.norm(a), np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) if a > 0 and b > 0 else 0.0 for a, b in norms]
-
-
-def ratios_epsilon(thetas, grads):
-    norms = [(np.linalg.norm(a), np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / (b + 1e-8)) if a > 0 and b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_skip_nothing(thetas, grads):
-    norms = [(np.linalg.norm(a), np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [float(a / b) for a, b in norms if a > 0 and b > 0]
-
-
-def ratios_clipped(thetas, grads):
-    norms = [(np.linalg.norm(a), np.linalg.norm(b)) for a, b in zip(thetas, grads, strict=True)]
-    return [min(float(a / b), 10.0) if a > 0 and b > 0 else 1.0 for a, b in norms]
-
-
-def ratios_return_early(thetas, grads):
-    ratios = []
-    for a, b in zip(thetas, grads, strict=True):
-        a, b = np.linalg.norm(a), np.linalg.norm(b)
-        ratios.append(float(a / b) if a > 0 and b > 0 else 1.0)
-        return ratios
-    return ratios
 
 
 def ratios_root_mean_square(thetas, grads):
@@ -531,6 +348,10 @@ def ratios_torch(thetas, grads):
     return [a / b if a > 0 and b > 0 else torch.tensor(1.0) for a, b in norms]
 
 
+_SPECTRAL = (
+    "np.linalg.norm(theta), np.linalg.norm(grad)",
+    "(np.linalg.norm(a, 2) if np.ndim(a) == 2 else np.linalg.norm(a) for a in (theta, grad))",
+)
 _SIZES = "One rate, many layers"
 _ZERO = "Trap 2: a layer that starts at zero"
 
@@ -575,31 +396,40 @@ TRUST_RATIOS = Exercise(
     misconceptions=(
         Misconception(
             "inverted",
-            ratios_inverted,
+            edited(large_batch.trust_ratios, ("theta_norm / grad_norm", "grad_norm / theta_norm")),
             "You have the ratio upside down: parameters over gradient, so that a small gradient gives a large number.",
             _SIZES,
         ),
         Misconception(
             "squared_norms",
-            ratios_squared,
+            edited(
+                large_batch.trust_ratios,
+                ("np.linalg.norm(theta), np.linalg.norm(grad)", "np.sum(np.square(theta)), np.sum(np.square(grad))"),
+            ),
             "You divide the sums of squares: a norm is the root of that sum.",
             _SIZES,
         ),
         Misconception(
             "sums_of_sizes",
-            ratios_of_sums_of_sizes,
+            edited(
+                large_batch.trust_ratios,
+                ("np.linalg.norm(theta), np.linalg.norm(grad)", "np.abs(theta).sum(), np.abs(grad).sum()"),
+            ),
             "You add the sizes of the numbers (the 1-norm): the Euclidean norm is the root of the sum of squares.",
             _SIZES,
         ),
         Misconception(
             "largest_number",
-            ratios_of_largest,
+            edited(
+                large_batch.trust_ratios,
+                ("np.linalg.norm(theta), np.linalg.norm(grad)", "np.abs(theta).max(), np.abs(grad).max()"),
+            ),
             "You take the largest number of each layer: the Euclidean norm counts all of them.",
             _SIZES,
         ),
         Misconception(
             "spectral_norm",
-            ratios_spectral,
+            edited(large_batch.trust_ratios, _SPECTRAL),
             "You took a matrix's spectral norm, which np.linalg.norm(a, 2) gives: leave the 2 away to get the norm of "
             "all its numbers as one vector.",
             _SIZES,
@@ -618,49 +448,57 @@ TRUST_RATIOS = Exercise(
         ),
         Misconception(
             "mean_of_numbers",
-            ratios_mean_of_numbers,
+            edited(ratios_by_number, ("append(ratio)", "append(float(np.mean(ratio)))")),
             "You average ratios of single numbers, where one gradient near zero outweighs all: divide the two norms.",
             _SIZES,
         ),
         Misconception(
             "no_guard",
-            ratios_no_guard,
+            edited(large_batch.trust_ratios, ("theta_norm > 0 and grad_norm > 0", "True")),
             "You divide even where a norm is 0: with nothing to compare, the ratio is 1.0.",
             _ZERO,
         ),
         Misconception(
             "zero_layer_gives_zero",
-            ratios_guard_gradient,
+            edited(large_batch.trust_ratios, ("theta_norm > 0 and grad_norm > 0", "grad_norm > 0")),
             "You guard against a gradient of zero alone: a layer that starts at zero needs 1.0 too, or it never moves.",
             _ZERO,
         ),
         Misconception(
             "zero_for_nothing",
-            ratios_zero_for_nothing,
+            edited(large_batch.trust_ratios, ("else 1.0", "else 0.0")),
             "You return 0.0 where a norm is 0: the ratio is 1.0 there, so that the layer can move.",
             _ZERO,
         ),
         Misconception(
             "epsilon",
-            ratios_epsilon,
+            edited(large_batch.trust_ratios, ("/ grad_norm", "/ (grad_norm + 1e-8)")),
             "You add a small number to the gradient's norm, which a tiny gradient shows: only an exact 0 is special.",
             _SIZES,
         ),
         Misconception(
             "skips_layers",
-            ratios_skip_nothing,
+            edited(
+                large_batch.trust_ratios,
+                (
+                    "ratios.append(float(theta_norm / grad_norm) if both else 1.0)",
+                    "ratios += [float(theta_norm / grad_norm)] if both else []",
+                ),
+            ),
             "You leave out layers with a norm of 0: the result has one number for each layer.",
             _ZERO,
         ),
         Misconception(
             "clipped",
-            ratios_clipped,
+            edited(
+                large_batch.trust_ratios, ("float(theta_norm / grad_norm)", "min(float(theta_norm / grad_norm), 10.0)")
+            ),
             "You cap the ratio, as some libraries do: return it as it is.",
             _SIZES,
         ),
         Misconception(
             "returns_in_the_loop",
-            ratios_return_early,
+            edited(large_batch.trust_ratios, ("if both else 1.0)", "if both else 1.0)\n        return ratios")),
             "Your return stands inside the loop, so only the first layer is judged: move it out by one indent.",
             _SIZES,
         ),
@@ -687,198 +525,12 @@ def several_lars_steps(answer, theta, velocity, grads, rates, *settings):
     return theta, velocity
 
 
-def lars_no_local_rate(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    velocity = momentum * velocity + lr * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_no_decay_below(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / b if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_no_decay_above(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * grad
-    return theta - velocity, velocity
-
-
-def lars_no_decay(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / b if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * grad
-    return theta - velocity, velocity
-
-
-def lars_norm_of_sum(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    push = grad + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / np.linalg.norm(push) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * push
-    return theta - velocity, velocity
-
-
-def lars_lr_outside(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + local * (grad + weight_decay * theta)
-    return theta - lr * velocity, velocity
-
-
-def lars_local_outside(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * (grad + weight_decay * theta)
-    return theta - local * velocity, velocity
-
-
-def lars_no_lr(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_lr_twice(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - lr * velocity, velocity
-
-
-def lars_average(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + (1 - momentum) * lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_ascent(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta + velocity, velocity
-
-
-def lars_inverted(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * (b + weight_decay * a) / a if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_no_trust(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_fixed_trust(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = 0.001 * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_fixed_momentum(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = 0.9 * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_no_guard(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        local = trust * a / (b + weight_decay * a)
-        velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_zero_for_nothing(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 0.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_trust_for_nothing(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * (a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0)
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_clipped(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = min(1.0, trust * a / (b + weight_decay * a)) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_spectral(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    def norm(x):
-        return np.linalg.norm(x, 2) if np.ndim(x) == 2 else np.linalg.norm(x)
-
-    a, b = norm(theta), norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
-def lars_squared_norms(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.sum(np.square(theta)), np.sum(np.square(grad))
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, velocity
-
-
 def lars_number_by_number(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
     a, b = np.abs(theta), np.abs(grad)
     below = b + weight_decay * a
     local = np.where((a > 0) & (b > 0), trust * a / np.where(below > 0, below, 1), 1.0)
     velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
     return theta - velocity, velocity
-
-
-def lars_decay_on_theta(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * grad
-    return theta - velocity - lr * weight_decay * theta, velocity
-
-
-def lars_old_velocity(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    new = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return theta - velocity, new
-
-
-def lars_only_theta(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    return theta - (momentum * velocity + lr * local * (grad + weight_decay * theta))
-
-
-def lars_results_swapped(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity = momentum * velocity + lr * local * (grad + weight_decay * theta)
-    return velocity, theta - velocity
-
-
-def lars_in_place(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    local = trust * a / (b + weight_decay * a) if a > 0 and b > 0 else 1.0
-    velocity *= momentum
-    velocity += lr * local * (grad + weight_decay * theta)
-    theta -= velocity
-    return theta, velocity
 
 
 def lars_on_copies(theta, velocity, grad, lr, momentum=0.9, weight_decay=0.0, trust=0.001):
@@ -989,130 +641,150 @@ LARS_STEP = Exercise(
     misconceptions=(
         Misconception(
             "no_local_rate",
-            lars_no_local_rate,
+            edited(large_batch.lars_step, ("lr * local", "lr")),
             "You took a step of plain momentum: LARS gives the layer a local rate from the two norms.",
             _LARS,
         ),
         Misconception(
             "no_decay_in_the_ratio",
-            lars_no_decay_below,
+            edited(large_batch.lars_step, ("(grad_norm + weight_decay * theta_norm)", "grad_norm")),
             "You left the decay out of the local rate: below the line stands all that pushes the layer, "
             "the gradient's norm and the decay times the parameters' norm.",
             _DECAY,
         ),
         Misconception(
             "no_decay_in_the_push",
-            lars_no_decay_above,
+            edited(large_batch.lars_step, ("(grad + weight_decay * theta)", "grad")),
             "You count the decay in the local rate but leave it out of the push: the velocity takes both.",
             _DECAY,
         ),
         Misconception(
             "no_decay_at_all",
-            lars_no_decay,
+            edited(
+                large_batch.lars_step,
+                ("(grad_norm + weight_decay * theta_norm)", "grad_norm"),
+                ("(grad + weight_decay * theta)", "grad"),
+            ),
             "You never use weight_decay: it stands in the local rate and in the push.",
             _DECAY,
         ),
         Misconception(
             "norm_of_the_sum",
-            lars_norm_of_sum,
+            edited(
+                large_batch.lars_step,
+                ("(grad_norm + weight_decay * theta_norm)", "np.linalg.norm(grad + weight_decay * theta)"),
+            ),
             "You take the norm of gradient and decay together: LARS adds the two norms, so that they cannot cancel.",
             _DECAY,
         ),
         Misconception(
             "lr_outside_the_velocity",
-            lars_lr_outside,
+            edited(large_batch.lars_step, ("lr * local", "local"), ("theta - new", "theta - lr * new")),
             "You apply the learning rate to the step: in LARS it is inside the velocity, together with the local rate.",
             "Trap 3: the learning rate inside the velocity",
         ),
         Misconception(
             "local_rate_outside",
-            lars_local_outside,
+            edited(large_batch.lars_step, ("lr * local", "lr"), ("theta - new", "theta - local * new")),
             "You apply the local rate to the whole velocity: each push goes in with the local rate of its own step.",
             "Trap 3: the learning rate inside the velocity",
         ),
         Misconception(
             "no_learning_rate",
-            lars_no_lr,
+            edited(large_batch.lars_step, ("lr * local", "local")),
             "You left out the global learning rate: the push is scaled with both rates.",
             _LARS,
         ),
         Misconception(
             "learning_rate_twice",
-            lars_lr_twice,
+            edited(large_batch.lars_step, ("theta - new", "theta - lr * new")),
             "You apply the learning rate twice, in the velocity and in the step: once is enough.",
             "Trap 3: the learning rate inside the velocity",
         ),
         Misconception(
             "moving_average",
-            lars_average,
+            edited(large_batch.lars_step, ("lr * local", "(1 - momentum) * lr * local")),
             "You weigh the new push with 1 − momentum, as an average does: here the velocity sums the pushes.",
             _LARS,
         ),
         Misconception(
             "ascent",
-            lars_ascent,
+            edited(large_batch.lars_step, ("theta - new", "theta + new")),
             "You add the velocity; it sums gradients, which point uphill, so the step goes against it.",
             _LARS,
         ),
         Misconception(
             "ratio_inverted",
-            lars_inverted,
+            edited(
+                large_batch.lars_step,
+                (
+                    "theta_norm / (grad_norm + weight_decay * theta_norm)",
+                    "(grad_norm + weight_decay * theta_norm) / theta_norm",
+                ),
+            ),
             "You have the ratio upside down: parameters over gradient, so that a large gradient gets a small rate.",
             _LARS,
         ),
         Misconception(
             "no_trust_coefficient",
-            lars_no_trust,
+            edited(large_batch.lars_step, ("trust * theta_norm", "theta_norm")),
             "You left out the trust coefficient: it says which share of its own length a layer may move.",
             _LARS,
         ),
         Misconception(
             "fixed_trust",
-            lars_fixed_trust,
+            edited(large_batch.lars_step, ("trust * theta_norm", "0.001 * theta_norm")),
             "You wrote the default trust coefficient into the formula: use the argument trust.",
             _LARS,
         ),
         Misconception(
             "fixed_momentum",
-            lars_fixed_momentum,
+            edited(large_batch.lars_step, ("momentum * velocity", "0.9 * velocity")),
             "You wrote the default momentum into the formula: use the argument momentum.",
             _LARS,
         ),
         Misconception(
             "no_guard",
-            lars_no_guard,
+            edited(large_batch.lars_step, ("theta_norm > 0 and grad_norm > 0", "True")),
             "You use the ratio even where a norm is 0: a layer that starts at zero then never moves; "
             "the local rate is 1.0 there.",
             "Trap 2: a layer that starts at zero",
         ),
         Misconception(
             "zero_for_nothing",
-            lars_zero_for_nothing,
+            edited(large_batch.lars_step, ("local = 1.0", "local = 0.0")),
             "You set the local rate to 0 where a norm is 0: it is 1.0 there, so that the layer can move.",
             "Trap 2: a layer that starts at zero",
         ),
         Misconception(
             "trust_for_nothing",
-            lars_trust_for_nothing,
+            edited(
+                large_batch.lars_step,
+                ("trust * theta_norm", "theta_norm"),
+                ("    new_velocity =", "    local = trust * local\n    new_velocity ="),
+            ),
             "Where a norm is 0 you still apply the trust coefficient: the whole local rate is 1.0 there.",
             "Trap 2: a layer that starts at zero",
         ),
         Misconception(
             "clipped",
-            lars_clipped,
+            edited(large_batch.lars_step, ("    new_velocity =", "    local = min(local, 1.0)\n    new_velocity =")),
             "You cap the local rate at 1, as the variant LARC does: LARS uses it as it is.",
             _LARS,
         ),
         Misconception(
             "spectral_norm",
-            lars_spectral,
+            edited(large_batch.lars_step, _SPECTRAL),
             "You took a matrix's spectral norm, which np.linalg.norm(a, 2) gives: leave the 2 away to get the norm of "
             "all its numbers as one vector.",
             _SIZES,
         ),
         Misconception(
             "squared_norms",
-            lars_squared_norms,
+            edited(
+                large_batch.lars_step,
+                ("np.linalg.norm(theta), np.linalg.norm(grad)", "np.sum(np.square(theta)), np.sum(np.square(grad))"),
+            ),
             "You use sums of squares for norms: a norm is the root of that sum.",
             _SIZES,
         ),
@@ -1124,32 +796,40 @@ LARS_STEP = Exercise(
         ),
         Misconception(
             "decay_on_theta",
-            lars_decay_on_theta,
+            edited(
+                large_batch.lars_step,
+                ("(grad + weight_decay * theta)", "grad"),
+                ("theta - new_velocity", "theta - new_velocity - lr * weight_decay * theta"),
+            ),
             "You subtract the decay from the parameters directly, as AdamW does: in LARS it goes through the velocity, "
             "with the local rate.",
             _DECAY,
         ),
         Misconception(
             "old_velocity",
-            lars_old_velocity,
+            edited(large_batch.lars_step, ("theta - new_velocity", "theta - velocity")),
             "You step along the velocity from before this gradient: update the velocity first, then step along it.",
             _LARS,
         ),
         Misconception(
             "only_theta",
-            lars_only_theta,
+            edited(large_batch.lars_step, ("new_velocity, new_velocity", "new_velocity")),
             "You return the parameters alone: the velocity is state, and the next step needs it back.",
             _LARS,
         ),
         Misconception(
             "results_swapped",
-            lars_results_swapped,
+            edited(large_batch.lars_step, ("theta - new_velocity, new_velocity", "new_velocity, theta - new_velocity")),
             "You return the velocity first: the order is parameters, then velocity.",
             _LARS,
         ),
         Misconception(
             "in_place",
-            lars_in_place,
+            edited(
+                large_batch.lars_step,
+                ("new_velocity = momentum * velocity + ", "velocity *= momentum\n    velocity += "),
+                ("return theta - new_velocity, new_velocity", "theta -= velocity\n    return theta, velocity"),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, +=, -= work in place): "
             "make new ones.",
             _LARS,
@@ -1180,328 +860,6 @@ def several_lamb_steps(answer, theta, grads, lr, *settings):
     m, v = 0 * theta, 0 * theta
     for t, grad in enumerate(grads, start=1):
         theta, m, v = answer(theta, m, v, grad, t, lr, *settings)
-    return theta, m, v
-
-
-def lamb_no_correction(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (np.sqrt(v) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_corrects_m_alone(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_eps_inside(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / np.sqrt(v / (1 - beta2**t) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_eps_hat(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) * np.sqrt(1 - beta2**t) / (np.sqrt(v) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_no_eps(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    root = np.sqrt(v / (1 - beta2**t))
-    r = np.where(root > 0, m / (1 - beta1**t) / np.where(root > 0, root, 1), 0) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_counts_from_zero(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1 ** (t + 1)) / (np.sqrt(v / (1 - beta2 ** (t + 1))) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_keeps_corrected(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m, v = m / (1 - beta1**t), v / (1 - beta2**t)
-    r = m / (np.sqrt(v) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_no_ratio(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    return theta - lr * r, m, v
-
-
-def lamb_ratio_of_gradient(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(grad)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_inverted(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = b / a if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_decay_outside(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps)
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * (ratio * r + weight_decay * theta), m, v
-
-
-def lamb_decay_first(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    theta = theta * (1 - lr * weight_decay)
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps)
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_decay_not_in_norm(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    adam = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps)
-    r = adam + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(adam)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_decay_in_gradient(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    grad = grad + weight_decay * theta
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps)
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_no_decay(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps)
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_decay_times_lr(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + lr * weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_clamped(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = min(a, 10.0) / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_ratio_capped(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = min(a / b, 1.0) if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_eps_in_ratio(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / (b + eps) if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_no_guard(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        m = beta1 * m + (1 - beta1) * grad
-        v = beta2 * v + (1 - beta2) * grad**2
-        r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-        a, b = np.linalg.norm(theta), np.linalg.norm(r)
-        ratio = a / b
-        return theta - lr * ratio * r, m, v
-
-
-def lamb_zero_for_nothing(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 0.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_lr_cancels(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = lr * (m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta)
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - ratio * r, m, v
-
-
-def lamb_spectral(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = (np.linalg.norm(x, 2) if np.ndim(x) == 2 else np.linalg.norm(x) for x in (theta, r))
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_number_by_number(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.abs(theta), np.abs(r)
-    ratio = np.where((a > 0) & (b > 0), a / np.where(b > 0, b, 1), 1.0)
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_squared_norms(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.sum(np.square(theta)), np.sum(np.square(r))
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_swapped_betas(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta2 * m + (1 - beta2) * grad
-    v = beta1 * v + (1 - beta1) * grad**2
-    r = m / (1 - beta2**t) / (np.sqrt(v / (1 - beta1**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_sums(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + grad
-    v = beta2 * v + grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_no_square(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * np.abs(grad)
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_no_root(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (v / (1 - beta2**t) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_gradient_above(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = grad / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_ascent(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta + lr * ratio * r, m, v
-
-
-def lamb_fixed_betas(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = 0.9 * m + 0.1 * grad
-    v = 0.999 * v + 0.001 * grad**2
-    r = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r, m, v
-
-
-def lamb_only_theta(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return theta - lr * ratio * r
-
-
-def lamb_moments_first(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    return m, v, theta - lr * ratio * r
-
-
-def lamb_in_place(theta, m, v, grad, t, lr, beta1=0.9, beta2=0.999, eps=1e-6, weight_decay=0.01):
-    m *= beta1
-    m += (1 - beta1) * grad
-    v *= beta2
-    v += (1 - beta2) * grad**2
-    r = m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps) + weight_decay * theta
-    a, b = np.linalg.norm(theta), np.linalg.norm(r)
-    ratio = a / b if a > 0 and b > 0 else 1.0
-    theta -= lr * ratio * r
     return theta, m, v
 
 
@@ -1662,212 +1020,275 @@ LAMB_STEP = Exercise(
     misconceptions=(
         Misconception(
             "no_bias_correction",
-            lamb_no_correction,
+            edited(large_batch.lamb_step, ("m / (1 - beta1**t)", "m"), ("v / (1 - beta2**t)", "v")),
             "You left out the bias correction, as some implementations do: both averages are corrected, as in Adam.",
             _LAMB,
         ),
         Misconception(
             "corrects_m_alone",
-            lamb_corrects_m_alone,
+            edited(large_batch.lamb_step, ("v / (1 - beta2**t)", "v")),
             "You correct m but not v: both start at zero, and each has its own correction.",
             _LAMB,
         ),
         Misconception(
             "eps_inside_the_root",
-            lamb_eps_inside,
+            edited(large_batch.lamb_step, ("(np.sqrt(v_hat) + eps)", "np.sqrt(v_hat + eps)")),
             "You add eps inside the root: it stands outside, after the root is taken.",
             _LAMB,
         ),
         Misconception(
             "eps_before_correction",
-            lamb_eps_hat,
+            edited(
+                large_batch.lamb_step,
+                ("m_hat / (np.sqrt(v_hat) + eps)", "m_hat * np.sqrt(1 - beta2**t) / (np.sqrt(v) + eps)"),
+            ),
             "You add eps to the root of the uncorrected v: correct v first, then take the root, then add eps.",
             _LAMB,
         ),
         Misconception(
             "no_eps",
-            lamb_no_eps,
+            edited(
+                large_batch.lamb_step,
+                (
+                    "m_hat / (np.sqrt(v_hat) + eps)",
+                    "np.where(v_hat > 0, m_hat / np.sqrt(np.where(v_hat > 0, v_hat, 1)), 0)",
+                ),
+            ),
             "You never use eps: it is added to the root of the corrected v.",
             _LAMB,
         ),
         Misconception(
             "counts_from_zero",
-            lamb_counts_from_zero,
+            edited(large_batch.lamb_step, ("beta1**t", "beta1 ** (t + 1)"), ("beta2**t", "beta2 ** (t + 1)")),
             "You correct with t + 1: t counts from 1 already.",
             _LAMB,
         ),
         Misconception(
             "keeps_the_corrected",
-            lamb_keeps_corrected,
+            edited(large_batch.lamb_step, ("m_hat = m", "m_hat = m = m"), ("v_hat = v", "v_hat = v = v")),
             "You return the corrected averages: the next step expects them uncorrected, so correct into new names.",
             _LAMB,
         ),
         Misconception(
             "no_trust_ratio",
-            lamb_no_ratio,
+            edited(large_batch.lamb_step, ("lr * ratio", "lr")),
             "You took a step of AdamW: LAMB scales the direction with the layer's trust ratio.",
             _LAMB,
         ),
         Misconception(
             "ratio_of_the_gradient",
-            lamb_ratio_of_gradient,
+            edited(large_batch.lamb_step, ("norm(direction)", "norm(grad)")),
             "You divide by the gradient's norm, as LARS does: LAMB divides by the norm of its own direction.",
             _LAMB,
         ),
         Misconception(
             "ratio_inverted",
-            lamb_inverted,
+            edited(large_batch.lamb_step, ("theta_norm / norm", "norm / theta_norm")),
             "You have the ratio upside down: the parameters' norm over the direction's norm.",
             _LAMB,
         ),
         Misconception(
             "decay_outside_the_ratio",
-            lamb_decay_outside,
+            edited(
+                large_batch.lamb_step,
+                (" + weight_decay * theta", ""),
+                ("ratio * direction", "(ratio * direction + weight_decay * theta)"),
+            ),
             "You add the decay after the trust ratio: it belongs to the direction, so the ratio scales it too.",
             _INSIDE,
         ),
         Misconception(
             "decay_before_the_step",
-            lamb_decay_first,
+            edited(
+                large_batch.lamb_step,
+                (" + weight_decay * theta", ""),
+                ("    m = beta1", "    theta = theta * (1 - lr * weight_decay)\n    m = beta1"),
+            ),
             "You shrink the parameters before the step, as AdamW may do: in LAMB the decay is part of the direction.",
             _INSIDE,
         ),
         Misconception(
             "decay_not_in_the_norm",
-            lamb_decay_not_in_norm,
+            edited(large_batch.lamb_step, ("norm(direction)", "norm(m_hat / (np.sqrt(v_hat) + eps))")),
             "You step along direction and decay but take the norm without the decay: the norm is that of the whole.",
             _INSIDE,
         ),
         Misconception(
             "decay_in_the_gradient",
-            lamb_decay_in_gradient,
+            edited(
+                large_batch.lamb_step,
+                (" + weight_decay * theta", ""),
+                ("    m = beta1", "    grad = grad + weight_decay * theta\n    m = beta1"),
+            ),
             "You add the decay to the gradient, where Adam rescales it: add it to Adam's direction.",
             _INSIDE,
         ),
         Misconception(
             "no_decay",
-            lamb_no_decay,
+            edited(large_batch.lamb_step, (" + weight_decay * theta", "")),
             "You never use weight_decay: it is part of the direction.",
             _INSIDE,
         ),
         Misconception(
             "decay_times_lr",
-            lamb_decay_times_lr,
+            edited(large_batch.lamb_step, ("+ weight_decay", "+ lr * weight_decay")),
             "You multiply the decay with lr inside the direction: the step applies lr to the whole, once.",
             _INSIDE,
         ),
         Misconception(
             "norm_clamped",
-            lamb_clamped,
+            edited(large_batch.lamb_step, ("theta_norm / norm", "min(theta_norm, 10.0) / norm")),
             "You cap the parameters' norm at 10, as some implementations do: here it enters as it is.",
             "Trap 4: one name, several LAMBs",
         ),
         Misconception(
             "ratio_capped",
-            lamb_ratio_capped,
+            edited(large_batch.lamb_step, ("theta_norm / norm", "min(theta_norm / norm, 1.0)")),
             "You cap the trust ratio at 1: a long layer with a short direction needs a ratio above it.",
             "Trap 4: one name, several LAMBs",
         ),
         Misconception(
             "eps_in_the_ratio",
-            lamb_eps_in_ratio,
+            edited(large_batch.lamb_step, ("theta_norm / norm", "theta_norm / (norm + eps)")),
             "You add eps to the direction's norm as well: only an exact 0 is special there.",
             "Trap 4: one name, several LAMBs",
         ),
         Misconception(
             "no_guard",
-            lamb_no_guard,
+            edited(large_batch.lamb_step, (" if theta_norm > 0 and norm > 0 else 1.0", "")),
             "You use the ratio even where a norm is 0: such a layer then never moves; the ratio is 1.0 there.",
             _ZERO,
         ),
         Misconception(
             "zero_for_nothing",
-            lamb_zero_for_nothing,
+            edited(large_batch.lamb_step, ("else 1.0", "else 0.0")),
             "You set the ratio to 0 where a norm is 0: it is 1.0 there, so that the layer can move.",
             _ZERO,
         ),
         Misconception(
             "lr_cancels",
-            lamb_lr_cancels,
+            edited(
+                large_batch.lamb_step,
+                (
+                    "direction = m_hat / (np.sqrt(v_hat) + eps) + weight_decay * theta",
+                    "direction = lr * (m_hat / (np.sqrt(v_hat) + eps) + weight_decay * theta)",
+                ),
+                ("lr * ratio", "ratio"),
+            ),
             "You put lr into the direction before its norm is taken, so it cancels: ratio first, then lr.",
             _LAMB,
         ),
         Misconception(
             "spectral_norm",
-            lamb_spectral,
+            edited(
+                large_batch.lamb_step,
+                (
+                    "np.linalg.norm(theta), np.linalg.norm(direction)",
+                    "(np.linalg.norm(a, 2) if np.ndim(a) == 2 else np.linalg.norm(a) for a in (theta, direction))",
+                ),
+            ),
             "You took a matrix's spectral norm, which np.linalg.norm(a, 2) gives: leave the 2 away to get the norm of "
             "all its numbers as one vector.",
             _SIZES,
         ),
         Misconception(
             "number_by_number",
-            lamb_number_by_number,
+            edited(
+                large_batch.lamb_step,
+                ("np.linalg.norm(theta), np.linalg.norm(direction)", "np.abs(theta), np.abs(direction)"),
+                (
+                    "theta_norm / norm if theta_norm > 0 and norm > 0 else 1.0",
+                    "np.where((theta_norm > 0) & (norm > 0), theta_norm / np.where(norm > 0, norm, 1), 1.0)",
+                ),
+            ),
             "You give every number a ratio of its own: a whole layer shares one.",
             _LAMB,
         ),
         Misconception(
             "squared_norms",
-            lamb_squared_norms,
+            edited(
+                large_batch.lamb_step,
+                (
+                    "np.linalg.norm(theta), np.linalg.norm(direction)",
+                    "np.sum(np.square(theta)), np.sum(np.square(direction))",
+                ),
+            ),
             "You use sums of squares for norms: a norm is the root of that sum.",
             _SIZES,
         ),
         Misconception(
             "swapped_betas",
-            lamb_swapped_betas,
+            edited(large_batch.lamb_step, ("    m = beta1", "    beta1, beta2 = beta2, beta1\n    m = beta1")),
             "You swapped the coefficients: beta1 belongs to m, the average of the gradient, beta2 to v.",
             _LAMB,
         ),
         Misconception(
             "sums",
-            lamb_sums,
+            edited(large_batch.lamb_step, ("(1 - beta1) * grad", "grad"), ("(1 - beta2) * grad", "grad")),
             "You add the new gradient at its full size: in an average it gets the share that the old one leaves.",
             _LAMB,
         ),
         Misconception(
             "no_square",
-            lamb_no_square,
+            edited(large_batch.lamb_step, ("grad**2", "np.abs(grad)")),
             "You average the gradient's size in v: it is the average of its square.",
             _LAMB,
         ),
         Misconception(
             "no_root",
-            lamb_no_root,
+            edited(large_batch.lamb_step, ("np.sqrt(v_hat)", "v_hat")),
             "You divide by v itself: take its root first, so that direction and gradient units cancel.",
             _LAMB,
         ),
         Misconception(
             "gradient_above",
-            lamb_gradient_above,
+            edited(large_batch.lamb_step, ("m_hat / (", "grad / (")),
             "You divide the bare gradient: above the line stands the corrected m.",
             _LAMB,
         ),
         Misconception(
             "ascent",
-            lamb_ascent,
+            edited(large_batch.lamb_step, ("theta - lr", "theta + lr")),
             "You add the direction; it averages gradients, which point uphill, so the step goes against it.",
             _LAMB,
         ),
         Misconception(
             "fixed_betas",
-            lamb_fixed_betas,
+            edited(
+                large_batch.lamb_step,
+                ("beta1 * m + (1 - beta1)", "0.9 * m + 0.1"),
+                ("beta2 * v + (1 - beta2)", "0.999 * v + 0.001"),
+                ("beta1**t", "0.9**t"),
+                ("beta2**t", "0.999**t"),
+            ),
             "You wrote the defaults into the formula: use the arguments beta1 and beta2.",
             _LAMB,
         ),
         Misconception(
             "only_theta",
-            lamb_only_theta,
+            edited(large_batch.lamb_step, ("direction, m, v", "direction")),
             "You return the parameters alone: m and v are state, and the next step needs them back.",
             _LAMB,
         ),
         Misconception(
             "moments_first",
-            lamb_moments_first,
+            edited(
+                large_batch.lamb_step, ("theta - lr * ratio * direction, m, v", "m, v, theta - lr * ratio * direction")
+            ),
             "You return the averages first: the order is parameters, m, v.",
             _LAMB,
         ),
         Misconception(
             "in_place",
-            lamb_in_place,
+            edited(
+                large_batch.lamb_step,
+                ("m = beta1 * m + ", "m *= beta1\n    m += "),
+                ("v = beta2 * v + ", "v *= beta2\n    v += "),
+                (
+                    "return theta - lr * ratio * direction, m, v",
+                    "theta -= lr * ratio * direction\n    return theta, m, v",
+                ),
+            ),
             "Your results are right, but you changed the caller's arrays on the way (*=, +=, -= work in place): "
             "make new ones.",
             _LAMB,

@@ -7,6 +7,7 @@ imports itself, apart from the chapter's own earlier functions.
 import numpy as np
 import torch
 
+from autograder.edited import edited
 from autograder.exercise import Case, Chapter, Exercise, Misconception
 from solutions import memory
 from solutions.memory import memory_ledger
@@ -14,38 +15,6 @@ from solutions.memory import memory_ledger
 _EXACT = {"rtol": 0.0, "atol": 0.0}
 
 # --- model_parameters -------------------------------------------------------------------------------------------------
-
-
-def parameters_width_once(depth, width):
-    return width * depth
-
-
-def parameters_swapped(depth, width):
-    return depth * depth * width
-
-
-def parameters_power(depth, width):
-    return width**depth
-
-
-def parameters_in_bytes(depth, width):
-    return 2 * width * width * depth
-
-
-def parameters_with_biases(depth, width):
-    return (width * width + width) * depth
-
-
-def parameters_one_layer(depth, width):
-    return width * width
-
-
-def parameters_between_layers(depth, width):
-    return width * width * (depth - 1)
-
-
-def parameters_transformer(depth, width):
-    return 12 * width * width * depth
 
 
 def parameters_product(depth, width):
@@ -75,46 +44,49 @@ MODEL_PARAMETERS = Exercise(
     misconceptions=(
         Misconception(
             "width_once",
-            parameters_width_once,
+            edited(memory.model_parameters, ("width**2", "width")),
             "You count one weight for each input; every output has a weight for each input, so a layer is a matrix.",
             "How many numbers",
         ),
         Misconception(
             "swapped",
-            parameters_swapped,
+            edited(memory.model_parameters, ("width**2 * depth", "depth**2 * width")),
             "You square the depth: it is the width that counts twice in a layer's matrix, as rows and as columns.",
             "How many numbers",
         ),
         Misconception(
             "power",
-            parameters_power,
+            edited(memory.model_parameters, ("width**2 * depth", "width**depth")),
             "You raise the width to the depth: layers stand one after another, so their matrices add up.",
             "How many numbers",
         ),
         Misconception(
             "in_bytes",
-            parameters_in_bytes,
+            edited(memory.model_parameters, ("width**2", "2 * width**2")),
             "You give bytes; here the question is how many numbers there are, whatever their size.",
             "How many numbers",
         ),
         Misconception(
             "with_biases",
-            parameters_with_biases,
+            edited(memory.model_parameters, ("width**2", "(width**2 + width)")),
             "You count biases; the stack of this chapter has none.",
             "How many numbers",
         ),
         Misconception(
-            "one_layer", parameters_one_layer, "You count one layer; the stack has several.", "How many numbers"
+            "one_layer",
+            edited(memory.model_parameters, (" * depth", "")),
+            "You count one layer; the stack has several.",
+            "How many numbers",
         ),
         Misconception(
             "between_layers",
-            parameters_between_layers,
+            edited(memory.model_parameters, ("* depth", "* (depth - 1)")),
             "You count the gaps between layers; each layer has a matrix of its own, the last one too.",
             "How many numbers",
         ),
         Misconception(
             "transformer",
-            parameters_transformer,
+            edited(memory.model_parameters, ("width**2", "12 * width**2")),
             "You count a transformer's twelve matrices; a layer of this chapter's stack is a single one.",
             "How many numbers",
         ),
@@ -164,66 +136,6 @@ def run_optimizer(answer, kind, settings, shapes, steps=1, frozen=(), groups=1, 
     return {"elements": answer(optimizer)}
 
 
-def elements_with_counters(optimizer):
-    return sum(
-        value.numel() for state in optimizer.state.values() for value in state.values() if torch.is_tensor(value)
-    )
-
-
-def elements_by_shape_alone(optimizer):
-    return sum(
-        value.numel()
-        for parameter, state in optimizer.state.items()
-        for value in state.values()
-        if torch.is_tensor(value) and value.shape == parameter.shape
-    )
-
-
-def elements_above_one(optimizer):
-    return sum(
-        value.numel()
-        for state in optimizer.state.values()
-        for value in state.values()
-        if torch.is_tensor(value) and value.numel() > 1
-    )
-
-
-def elements_with_dimensions(optimizer):
-    return sum(
-        value.numel()
-        for state in optimizer.state.values()
-        for value in state.values()
-        if torch.is_tensor(value) and value.dim() > 0
-    )
-
-
-def elements_all_but_step(optimizer):
-    return sum(
-        value.numel()
-        for state in optimizer.state.values()
-        for name, value in state.items()
-        if torch.is_tensor(value) and name != "step"
-    )
-
-
-def elements_in_bytes(optimizer):
-    return sum(
-        value.numel() * value.element_size()
-        for parameter, state in optimizer.state.items()
-        for name, value in state.items()
-        if name != "step" and torch.is_tensor(value) and value.shape == parameter.shape
-    )
-
-
-def elements_tensors(optimizer):
-    return sum(
-        1
-        for parameter, state in optimizer.state.items()
-        for name, value in state.items()
-        if name != "step" and torch.is_tensor(value) and value.shape == parameter.shape
-    )
-
-
 def elements_copies(optimizer):
     counts = [
         sum(1 for name, v in state.items() if name != "step" and torch.is_tensor(v) and v.shape == parameter.shape)
@@ -232,41 +144,8 @@ def elements_copies(optimizer):
     return max(counts, default=0)
 
 
-def elements_always_two(optimizer):
-    return 2 * sum(p.numel() for group in optimizer.param_groups for p in group["params"])
-
-
 def elements_of_parameters(optimizer):
     return sum(p.numel() for group in optimizer.param_groups for p in group["params"])
-
-
-def elements_first_group(optimizer):
-    return sum(
-        value.numel()
-        for parameter in optimizer.param_groups[0]["params"]
-        for name, value in optimizer.state.get(parameter, {}).items()
-        if name != "step" and torch.is_tensor(value) and value.shape == parameter.shape
-    )
-
-
-def elements_first_moment(optimizer):
-    names = ("exp_avg", "momentum_buffer")
-    return sum(
-        state[name].numel() for state in optimizer.state.values() for name in names if state.get(name) is not None
-    )
-
-
-def elements_adam_names(optimizer):
-    names = ("exp_avg", "exp_avg_sq")
-    return sum(state[name].numel() for state in optimizer.state.values() for name in names if name in state)
-
-
-def elements_plus_parameters(optimizer):
-    return sum(
-        parameter.numel()
-        + sum(v.numel() for n, v in state.items() if n != "step" and torch.is_tensor(v) and v.shape == parameter.shape)
-        for parameter, state in optimizer.state.items()
-    )
 
 
 def elements_by_groups(optimizer):
@@ -357,43 +236,55 @@ OPTIMIZER_STATE_ELEMENTS = Exercise(
     misconceptions=(
         Misconception(
             "counts_step_counters",
-            elements_with_counters,
+            edited(
+                memory.optimizer_state_elements,
+                ('name != "step" and ', ""),
+                (" and value.shape == parameter.shape", ""),
+            ),
             "You count the step counters too: one number for each parameter tensor, which is no moment.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "by_shape_alone",
-            elements_by_shape_alone,
+            edited(memory.optimizer_state_elements, ('name != "step" and ', "")),
             "A 0-d parameter has the same shape as its step counter: tell the counter by its name as well.",
             "Trap 2: counters, and state that is not there yet",
         ),
         Misconception(
             "above_one_element",
-            elements_above_one,
+            edited(
+                memory.optimizer_state_elements,
+                ('name != "step" and ', ""),
+                ("value.shape == parameter.shape", "value.numel() > 1"),
+            ),
             "You leave out every tensor of one element, and with the counters go the moments of small parameters.",
             "Trap 2: counters, and state that is not there yet",
         ),
         Misconception(
             "with_dimensions_only",
-            elements_with_dimensions,
+            edited(
+                memory.optimizer_state_elements,
+                ('name != "step" and ', ""),
+                ("value.shape == parameter.shape", "value.dim() > 0"),
+            ),
             "You leave out every 0-d tensor; where the parameter is 0-d its moments are too. Compare the shapes.",
             "Trap 2: counters, and state that is not there yet",
         ),
         Misconception(
             "all_but_step",
-            elements_all_but_step,
+            edited(memory.optimizer_state_elements, (" and value.shape == parameter.shape", "")),
             "You count every tensor that is not called step; a moment has one number for each of its parameter's.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "in_bytes",
-            elements_in_bytes,
+            edited(memory.optimizer_state_elements, ("value.numel()", "value.numel() * value.element_size()")),
             "You count bytes; count elements, so that the number does not depend on their type.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "counts_tensors",
-            elements_tensors,
+            edited(memory.optimizer_state_elements, ("value.numel()", "1")),
             "You count tensors; count the numbers in them.",
             "How much an optimizer remembers",
         ),
@@ -405,7 +296,7 @@ OPTIMIZER_STATE_ELEMENTS = Exercise(
         ),
         Misconception(
             "always_two_copies",
-            elements_always_two,
+            edited(elements_of_parameters, ("sum", "2 * sum")),
             "You assume two copies of every parameter; look into optimizer.state: it depends on optimizer and time.",
             "How much an optimizer remembers",
         ),
@@ -417,25 +308,32 @@ OPTIMIZER_STATE_ELEMENTS = Exercise(
         ),
         Misconception(
             "first_group_only",
-            elements_first_group,
+            edited(
+                memory.optimizer_state_elements,
+                ("parameter, memory in optimizer.state.items()", 'parameter in optimizer.param_groups[0]["params"]'),
+                ("memory.items()", "optimizer.state.get(parameter, {}).items()"),
+            ),
             "You look into the first group of parameters alone; an optimizer can have several.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "first_moment_only",
-            elements_first_moment,
+            edited(memory.optimizer_state_elements, ('name != "step"', 'name in ("exp_avg", "momentum_buffer")')),
             "You count one moment by its name; go through all entries of the dict and decide by shape.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "adams_names_only",
-            elements_adam_names,
+            edited(memory.optimizer_state_elements, ('name != "step"', 'name in ("exp_avg", "exp_avg_sq")')),
             "You look for Adam's names only; other optimizers call their state otherwise. Decide by shape.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "plus_parameters",
-            elements_plus_parameters,
+            edited(
+                memory.optimizer_state_elements,
+                ("for name, value in", "elements += parameter.numel()\n        for name, value in"),
+            ),
             "You add the parameters to their state; they have a line of their own in the ledger.",
             "How much an optimizer remembers",
         ),
@@ -444,173 +342,6 @@ OPTIMIZER_STATE_ELEMENTS = Exercise(
 )
 
 # --- memory_ledger ----------------------------------------------------------------------------------------------------
-
-
-def ledger_no_master(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * param_bytes, n_params * grad_bytes, 0, n_params * copies[optimizer] * state_bytes]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_adam_one_copy(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 1, "adamw": 1, "lamb": 1}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_always_two(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    names = ("sgd", "momentum", "adagrad", "rmsprop", "lars", "adam", "adamw", "lamb")
-    if optimizer not in names or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, 2 * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_adaptive_two(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 2, "rmsprop": 2, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_sgd_one_copy(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 1, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_lars_none(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 0, "adam": 2, "adamw": 2, "lamb": 0}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_lars_like_lamb(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 2, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_states_in_two(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * param_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_gradients_in_four(
-    n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=4, master_bytes=4, state_bytes=4
-):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_all_in_four(n_params, optimizer="adamw", *, param_bytes=4, grad_bytes=4, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_fixed_bytes(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (2, 2, 4, copies[optimizer] * 4)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_master_in_states(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    states = copies[optimizer] * state_bytes + master_bytes
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, states)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_master_with_state(
-    n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4
-):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    master = master_bytes if copies[optimizer] else 0
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_total_of_two(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    total = lines[0] + lines[1] + lines[3]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, total], strict=True))
-
-
-def ledger_per_parameter(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_in_gigabytes(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params < 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b / 1e9 for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_unknown_passes(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1}
-    if n_params < 0:
-        raise ValueError("n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies.get(optimizer, 2) * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_key_error(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if n_params < 0:
-        raise ValueError("n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_negative_passes(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies:
-        raise ValueError("optimizer")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
-
-
-def ledger_refuses_zero(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
-    copies = {"sgd": 0, "momentum": 1, "adagrad": 1, "rmsprop": 1, "lars": 1, "adam": 2, "adamw": 2, "lamb": 2}
-    if optimizer not in copies or n_params <= 0:
-        raise ValueError("optimizer or n_params")
-    lines = [n_params * b for b in (param_bytes, grad_bytes, master_bytes, copies[optimizer] * state_bytes)]
-    return dict(zip(("parameters", "gradients", "master", "states", "total"), [*lines, sum(lines)], strict=True))
 
 
 def ledger_written_out(n_params, optimizer="adamw", *, param_bytes=2, grad_bytes=2, master_bytes=4, state_bytes=4):
@@ -707,121 +438,142 @@ MEMORY_LEDGER = Exercise(
     misconceptions=(
         Misconception(
             "no_master",
-            ledger_no_master,
+            edited(memory.memory_ledger, ("n_params * master_bytes", "0")),
             "Your ledger has no master copy: mixed precision keeps the weights a second time, in four bytes.",
             "The ledger, line by line",
         ),
         Misconception(
             "adam_one_copy",
-            ledger_adam_one_copy,
+            edited(memory.memory_ledger, ('"adam": 2, "adamw": 2, "lamb": 2', '"adam": 1, "adamw": 1, "lamb": 1')),
             "You give the Adam family one copy; it keeps an average of the gradients and one of their squares.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "always_two_copies",
-            ledger_always_two,
+            edited(memory.memory_ledger, ("copies[optimizer]", "2")),
             "You give every optimizer Adam's two copies; look at what each of them keeps from step to step.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "adaptive_two_copies",
-            ledger_adaptive_two,
+            edited(memory.memory_ledger, ('"sgd": 0', '"sgd": 0, "adagrad": 2, "rmsprop": 2')),
             "AdaGrad and RMSProp keep squares of the gradients only, no average of the gradients themselves.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "sgd_one_copy",
-            ledger_sgd_one_copy,
+            edited(memory.memory_ledger, ('"sgd": 0', '"sgd": 1')),
             "Plain SGD remembers nothing; the velocity is momentum's.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "layerwise_without_state",
-            ledger_lars_none,
+            edited(memory.memory_ledger, ('"lamb": 2', '"lamb": 0, "lars": 0')),
             "LARS and LAMB rescale a step that momentum or Adam makes, so they hold that one's state.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "lars_like_lamb",
-            ledger_lars_like_lamb,
+            edited(memory.memory_ledger, ('"lamb": 2', '"lamb": 2, "lars": 2')),
             "LARS is built on momentum, LAMB on Adam: they do not hold the same state.",
             "How much an optimizer remembers",
         ),
         Misconception(
             "states_in_two_bytes",
-            ledger_states_in_two,
+            edited(memory.memory_ledger, ("* state_bytes", "* param_bytes")),
             "You keep the states at the weights' bytes; in this ledger each of their numbers takes state_bytes.",
             "The ledger, line by line",
         ),
         Misconception(
             "gradients_in_four_bytes",
-            ledger_gradients_in_four,
+            edited(memory.memory_ledger, ("grad_bytes: int = 2", "grad_bytes: int = 4")),
             "Your gradients take four bytes by default. That is another ledger in use; this one has two.",
             "The ledger, line by line",
         ),
         Misconception(
             "everything_in_four_bytes",
-            ledger_all_in_four,
+            edited(
+                memory.memory_ledger,
+                ("param_bytes: int = 2", "param_bytes: int = 4"),
+                ("grad_bytes: int = 2", "grad_bytes: int = 4"),
+            ),
             "You count working weights and gradients at four bytes and a master copy as well; with one, they take two.",
             "The ledger, line by line",
         ),
         Misconception(
             "ignores_the_bytes",
-            ledger_fixed_bytes,
+            edited(
+                memory.memory_ledger,
+                ("* param_bytes", "* 2"),
+                ("* grad_bytes", "* 2"),
+                ("* master_bytes", "* 4"),
+                ("* state_bytes", "* 4"),
+            ),
             "You write 2, 2, 4 and 4 into the lines; take the bytes from the arguments.",
             "The ledger, line by line",
         ),
         Misconception(
             "master_twice",
-            ledger_master_in_states,
+            edited(
+                memory.memory_ledger,
+                ("copies[optimizer] * state_bytes", "(copies[optimizer] * state_bytes + master_bytes)"),
+            ),
             "You count the master copy twice: in its own line and among the states.",
             "The ledger, line by line",
         ),
         Misconception(
             "master_only_with_state",
-            ledger_master_with_state,
+            edited(
+                memory.memory_ledger, ("n_params * master_bytes", "n_params * master_bytes if copies[optimizer] else 0")
+            ),
             "The master copy is there because the weights have two bytes, whatever the optimizer: SGD has one too.",
             "The ledger, line by line",
         ),
         Misconception(
             "total_without_master",
-            ledger_total_of_two,
+            edited(memory.memory_ledger, ("sum(ledger.values())", 'sum(ledger.values()) - ledger["master"]')),
             "Your total leaves out the master copy: add all four lines.",
             "The ledger, line by line",
         ),
         Misconception(
             "per_parameter",
-            ledger_per_parameter,
+            edited(memory.memory_ledger, ("ledger = {", "n_params = 1\n    ledger = {")),
             "You give the bytes of one parameter; multiply by how many there are.",
             "The ledger, line by line",
         ),
         Misconception(
             "in_gigabytes",
-            ledger_in_gigabytes,
+            edited(
+                memory.memory_ledger,
+                ("return ledger", "ledger = {line: size / 1e9 for line, size in ledger.items()}\n    return ledger"),
+            ),
             "You give gigabytes; the lines are in bytes.",
             "Trap 1: GB and GiB",
         ),
         Misconception(
             "unknown_passes",
-            ledger_unknown_passes,
+            edited(
+                memory.memory_ledger,
+                ("if optimizer not in copies", "copies.setdefault(optimizer, 2)\n    if optimizer not in copies"),
+            ),
             "An optimizer that you do not know gets Adam's state; raise ValueError, so that a typing error is noticed.",
             "The ledger, line by line",
         ),
         Misconception(
             "key_error",
-            ledger_key_error,
+            edited(memory.memory_ledger, ('ValueError(f"optimizer', 'KeyError(f"optimizer')),
             "A name that is not in your table raises KeyError; check it first and raise ValueError.",
             "The ledger, line by line",
         ),
         Misconception(
             "negative_passes",
-            ledger_negative_passes,
+            edited(memory.memory_ledger, ('raise ValueError(f"n_params is {n_params}; it can be 0 or more")', "pass")),
             "You accept a negative number of parameters; raise ValueError.",
             "The ledger, line by line",
         ),
         Misconception(
             "refuses_zero",
-            ledger_refuses_zero,
+            edited(memory.memory_ledger, ("n_params < 0", "n_params <= 0")),
             "No parameters are fine: the ledger is one of zeros.",
             "The ledger, line by line",
         ),
@@ -830,51 +582,6 @@ MEMORY_LEDGER = Exercise(
 )
 
 # --- optimizer_share --------------------------------------------------------------------------------------------------
-
-
-def share_states_only(ledger):
-    return ledger["states"] / ledger["total"]
-
-
-def share_master_only(ledger):
-    return ledger["master"] / ledger["total"]
-
-
-def share_percent(ledger):
-    return 100 * (ledger["master"] + ledger["states"]) / ledger["total"]
-
-
-def share_to_the_rest(ledger):
-    return (ledger["master"] + ledger["states"]) / (ledger["parameters"] + ledger["gradients"])
-
-
-def share_of_the_model(ledger):
-    return (ledger["parameters"] + ledger["gradients"]) / ledger["total"]
-
-
-def share_with_gradients(ledger):
-    return (ledger["gradients"] + ledger["master"] + ledger["states"]) / ledger["total"]
-
-
-def share_constant(ledger):
-    return 0.75
-
-
-def share_sum_of_values(ledger):
-    return (ledger["master"] + ledger["states"]) / sum(ledger.values())
-
-
-def share_precedence(ledger):
-    return ledger["master"] + ledger["states"] / ledger["total"]
-
-
-def share_rounded(ledger):
-    return round((ledger["master"] + ledger["states"]) / ledger["total"], 2)
-
-
-def share_in_place(ledger):
-    total = ledger.pop("total")
-    return (ledger["master"] + ledger["states"]) / total
 
 
 def share_complement(ledger):
@@ -909,62 +616,72 @@ OPTIMIZER_SHARE = Exercise(
     misconceptions=(
         Misconception(
             "states_only",
-            share_states_only,
+            edited(memory.optimizer_share, ('(ledger["master"] + ledger["states"])', 'ledger["states"]')),
             "You leave out the master copy; it too is there only for the update.",
             "Whose bytes are they",
         ),
         Misconception(
             "master_only",
-            share_master_only,
+            edited(memory.optimizer_share, ('(ledger["master"] + ledger["states"])', 'ledger["master"]')),
             "You leave out the states, the optimizer's own memory.",
             "Whose bytes are they",
         ),
         Misconception(
             "percent",
-            share_percent,
+            edited(memory.optimizer_share, ("return (", "return 100 * (")),
             "You give per cent; the result is a share between 0 and 1.",
             "Whose bytes are they",
         ),
         Misconception(
             "to_the_rest",
-            share_to_the_rest,
+            edited(memory.optimizer_share, ('ledger["total"]', '(ledger["parameters"] + ledger["gradients"])')),
             "You compare with the other two lines; a share is a part of the whole.",
             "Whose bytes are they",
         ),
         Misconception(
             "share_of_the_model",
-            share_of_the_model,
+            edited(
+                memory.optimizer_share,
+                ('ledger["master"] + ledger["states"]', 'ledger["parameters"] + ledger["gradients"]'),
+            ),
             "You give the share of parameters and gradients; the question is about the other two lines.",
             "Whose bytes are they",
         ),
         Misconception(
             "with_gradients",
-            share_with_gradients,
+            edited(memory.optimizer_share, ('ledger["master"] + ', 'ledger["gradients"] + ledger["master"] + ')),
             "You count the gradients in; backward makes them, whatever the optimizer.",
             "Whose bytes are they",
         ),
         Misconception(
             "constant",
-            share_constant,
+            edited(memory.optimizer_share, ('(ledger["master"] + ledger["states"]) / ledger["total"]', "0.75")),
             "You return one ledger's share; compute it from the lines that you are given.",
             "Whose bytes are they",
         ),
         Misconception(
             "total_counted_twice",
-            share_sum_of_values,
+            edited(memory.optimizer_share, ('ledger["total"]', "sum(ledger.values())")),
             "You add up all entries, and the total is one of them: the whole comes out twice as large.",
             "Whose bytes are they",
         ),
         Misconception(
             "precedence",
-            share_precedence,
+            edited(
+                memory.optimizer_share, ('(ledger["master"] + ledger["states"])', 'ledger["master"] + ledger["states"]')
+            ),
             "Only your second line is divided: put brackets around the sum.",
             "Whose bytes are they",
         ),
-        Misconception("rounded", share_rounded, "You round the share; return it as it is.", "Whose bytes are they"),
+        Misconception(
+            "rounded",
+            edited(memory.optimizer_share, ("return (", "return round(("), ('ledger["total"]', 'ledger["total"], 2)')),
+            "You round the share; return it as it is.",
+            "Whose bytes are they",
+        ),
         Misconception(
             "takes_the_total_out",
-            share_in_place,
+            edited(memory.optimizer_share, ('ledger["total"]', 'ledger.pop("total")')),
             "Your result is right, but you take an entry out of the caller's ledger: read it and leave it.",
             "Whose bytes are they",
         ),
@@ -973,38 +690,6 @@ OPTIMIZER_SHARE = Exercise(
 )
 
 # --- largest_model ----------------------------------------------------------------------------------------------------
-
-
-def largest_not_whole(n_gpus, gpu_bytes, bytes_per_param):
-    return n_gpus * gpu_bytes / bytes_per_param
-
-
-def largest_rounded(n_gpus, gpu_bytes, bytes_per_param):
-    return round(n_gpus * gpu_bytes / bytes_per_param)
-
-
-def largest_rounded_up(n_gpus, gpu_bytes, bytes_per_param):
-    return -(-n_gpus * gpu_bytes // bytes_per_param)
-
-
-def largest_card_by_card(n_gpus, gpu_bytes, bytes_per_param):
-    return n_gpus * (gpu_bytes // bytes_per_param)
-
-
-def largest_one_card(n_gpus, gpu_bytes, bytes_per_param):
-    return gpu_bytes // bytes_per_param
-
-
-def largest_times(n_gpus, gpu_bytes, bytes_per_param):
-    return n_gpus * gpu_bytes * bytes_per_param
-
-
-def largest_sixteen(n_gpus, gpu_bytes, bytes_per_param):
-    return n_gpus * gpu_bytes // 16
-
-
-def largest_billions(n_gpus, gpu_bytes, bytes_per_param):
-    return n_gpus * gpu_bytes / bytes_per_param / 1e9
 
 
 def largest_int(n_gpus, gpu_bytes, bytes_per_param):
@@ -1042,45 +727,57 @@ LARGEST_MODEL = Exercise(
     misconceptions=(
         Misconception(
             "not_whole",
-            largest_not_whole,
+            edited(memory.largest_model, ("//", "/")),
             "You return a fraction of a parameter; round down to a whole number.",
             "How large, on how many cards",
         ),
         Misconception(
             "rounded",
-            largest_rounded,
+            edited(
+                memory.largest_model,
+                ("n_gpus * gpu_bytes // bytes_per_param", "round(n_gpus * gpu_bytes / bytes_per_param)"),
+            ),
             "You round to the nearest number; half the time it does not fit. Round down.",
             "How large, on how many cards",
         ),
         Misconception(
             "rounded_up",
-            largest_rounded_up,
+            edited(
+                memory.largest_model,
+                ("n_gpus * gpu_bytes // bytes_per_param", "-(-n_gpus * gpu_bytes // bytes_per_param)"),
+            ),
             "You round up: the last parameter does not fit any more.",
             "How large, on how many cards",
         ),
         Misconception(
             "card_by_card",
-            largest_card_by_card,
+            edited(memory.largest_model, ("gpu_bytes // bytes_per_param", "(gpu_bytes // bytes_per_param)")),
             "You round down on every card; one parameter's bytes may lie on two cards, so round once, at the end.",
             "How large, on how many cards",
         ),
         Misconception(
-            "one_card", largest_one_card, "You count one card; there are n_gpus.", "How large, on how many cards"
+            "one_card",
+            edited(memory.largest_model, ("n_gpus * gpu_bytes", "gpu_bytes")),
+            "You count one card; there are n_gpus.",
+            "How large, on how many cards",
         ),
         Misconception(
             "multiplies",
-            largest_times,
+            edited(memory.largest_model, ("//", "*")),
             "You multiply by the bytes of a parameter; more bytes each mean fewer parameters.",
             "How large, on how many cards",
         ),
         Misconception(
             "always_sixteen",
-            largest_sixteen,
+            edited(memory.largest_model, ("// bytes_per_param", "// 16")),
             "You divide by 16; take the bytes from the argument, for they differ between ledgers.",
             "How large, on how many cards",
         ),
         Misconception(
-            "in_billions", largest_billions, "You give billions; the result is a count.", "How large, on how many cards"
+            "in_billions",
+            edited(memory.largest_model, ("// bytes_per_param", "/ bytes_per_param / 1e9")),
+            "You give billions; the result is a count.",
+            "How large, on how many cards",
         ),
     ),
     variants=(largest_int, largest_divmod, largest_floor),
@@ -1089,35 +786,11 @@ LARGEST_MODEL = Exercise(
 # --- gpus_needed ------------------------------------------------------------------------------------------------------
 
 
-def needed_rounded_down(total_bytes, gpu_bytes):
-    return total_bytes // gpu_bytes
-
-
-def needed_rounded(total_bytes, gpu_bytes):
-    return round(total_bytes / gpu_bytes)
-
-
-def needed_one_more(total_bytes, gpu_bytes):
-    return total_bytes // gpu_bytes + 1
-
-
-def needed_fraction(total_bytes, gpu_bytes):
-    return total_bytes / gpu_bytes
-
-
-def needed_inverse(total_bytes, gpu_bytes):
-    return -(-gpu_bytes // total_bytes)
-
-
 def needed_power_of_two(total_bytes, gpu_bytes):
     cards = 1
     while cards * gpu_bytes < total_bytes:
         cards *= 2
     return cards
-
-
-def needed_whole_nodes(total_bytes, gpu_bytes):
-    return -(-total_bytes // (8 * gpu_bytes)) * 8
 
 
 def needed_divmod(total_bytes, gpu_bytes):
@@ -1150,31 +823,31 @@ GPUS_NEEDED = Exercise(
     misconceptions=(
         Misconception(
             "rounded_down",
-            needed_rounded_down,
+            edited(memory.gpus_needed, ("-(-total_bytes // gpu_bytes)", "total_bytes // gpu_bytes")),
             "You round down: what is left over has no card. Round up.",
             "How large, on how many cards",
         ),
         Misconception(
             "rounded",
-            needed_rounded,
+            edited(memory.gpus_needed, ("-(-total_bytes // gpu_bytes)", "round(total_bytes / gpu_bytes)")),
             "You round to the nearest number; the smallest remainder needs a card too. Round up.",
             "How large, on how many cards",
         ),
         Misconception(
             "always_one_more",
-            needed_one_more,
+            edited(memory.gpus_needed, ("-(-total_bytes // gpu_bytes)", "total_bytes // gpu_bytes + 1")),
             "You always add a card; where the bytes fill the cards exactly, none is missing.",
             "How large, on how many cards",
         ),
         Misconception(
             "fraction",
-            needed_fraction,
+            edited(memory.gpus_needed, ("-(-total_bytes // gpu_bytes)", "total_bytes / gpu_bytes")),
             "You return a part of a card; cards come whole.",
             "How large, on how many cards",
         ),
         Misconception(
             "inverse",
-            needed_inverse,
+            edited(memory.gpus_needed, ("-total_bytes // gpu_bytes", "-gpu_bytes // total_bytes")),
             "You divide the card by the total; ask how often the card goes into the total.",
             "How large, on how many cards",
         ),
@@ -1186,7 +859,7 @@ GPUS_NEEDED = Exercise(
         ),
         Misconception(
             "whole_machines",
-            needed_whole_nodes,
+            edited(memory.gpus_needed, ("// gpu_bytes)", "// (8 * gpu_bytes)) * 8")),
             "You count whole machines of eight; the question is about cards.",
             "How large, on how many cards",
         ),
@@ -1195,188 +868,6 @@ GPUS_NEEDED = Exercise(
 )
 
 # --- zero_ledger ------------------------------------------------------------------------------------------------------
-
-
-def zero_everything(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    return {line: size / n_gpus if stage else size for line, size in ledger.items()}
-
-
-def zero_always_everything(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    return {line: size / n_gpus for line, size in memory_ledger(n_params, optimizer).items()}
-
-
-def zero_master_stays(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in ("states", "gradients", "parameters")[:stage]:
-        ledger[line] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_states_stay(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in ("master", "gradients", "parameters")[:stage]:
-        ledger[line] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_parameters_second(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in (("master", "states"), ("parameters",), ("gradients",))[:stage]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_gradients_first(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in (("gradients",), ("master", "states"), ("parameters",))[:stage]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_only_the_newest(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for name in ((), ("master", "states"), ("gradients",), ("parameters",))[stage]:
-        ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_one_stage_late(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in (("master", "states"), ("gradients",), ("parameters",))[: max(stage - 1, 0)]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_one_stage_early(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in (("master", "states"), ("gradients",), ("parameters",))[: stage + 1]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_third_keeps_parameters(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in (("master", "states"), ("gradients",))[:stage]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_old_total(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    for line in (("master", "states"), ("gradients",), ("parameters",))[:stage]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger
-
-
-def zero_total_twice(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    for line in (("master", "states"), ("gradients",), ("parameters",))[:stage]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_all_cards(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in ("parameters", "gradients", "master", "states"):
-        sharded = {"master": 1, "states": 1, "gradients": 2, "parameters": 3}[line] <= stage
-        ledger[line] *= 1 if sharded else n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_whole_bytes(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line in (("master", "states"), ("gradients",), ("parameters",))[:stage]:
-        for name in line:
-            ledger[name] //= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_always_adamw(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    memory_ledger(n_params, optimizer)
-    ledger = memory_ledger(n_params)
-    del ledger["total"]
-    for line in (("master", "states"), ("gradients",), ("parameters",))[:stage]:
-        for name in line:
-            ledger[name] /= n_gpus
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_any_stage(n_params, n_gpus, stage, optimizer="adamw"):
-    if n_gpus < 1:
-        raise ValueError("n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line, first in {"master": 1, "states": 1, "gradients": 2, "parameters": 3}.items():
-        ledger[line] /= n_gpus if stage >= first else 1
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_any_cards(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (0, 1, 2, 3):
-        raise ValueError("stage")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line, first in {"master": 1, "states": 1, "gradients": 2, "parameters": 3}.items():
-        ledger[line] /= n_gpus if stage >= first else 1
-    return ledger | {"total": sum(ledger.values())}
-
-
-def zero_no_stage_zero(n_params, n_gpus, stage, optimizer="adamw"):
-    if stage not in (1, 2, 3) or n_gpus < 1:
-        raise ValueError("stage or n_gpus")
-    ledger = memory_ledger(n_params, optimizer)
-    del ledger["total"]
-    for line, first in {"master": 1, "states": 1, "gradients": 2, "parameters": 3}.items():
-        ledger[line] /= n_gpus if stage >= first else 1
-    return ledger | {"total": sum(ledger.values())}
 
 
 def zero_written_out(n_params, n_gpus, stage, optimizer="adamw"):
@@ -1460,109 +951,122 @@ ZERO_LEDGER = Exercise(
     misconceptions=(
         Misconception(
             "shards_everything",
-            zero_everything,
+            edited(memory.zero_ledger, ("stage >= first[line]", "stage")),
             "You divide every line as soon as anything is sharded; stages 1 and 2 leave lines whole on every card.",
             "Trap 3: dividing everything by the number of cards",
         ),
         Misconception(
             "always_shards_everything",
-            zero_always_everything,
+            edited(memory.zero_ledger, (" if stage >= first[line] else float(whole[line])", "")),
             "You divide every line at every stage; stage 0 shares nothing, and only stage 3 shares everything.",
             "Trap 3: dividing everything by the number of cards",
         ),
         Misconception(
             "master_stays",
-            zero_master_stays,
+            edited(memory.zero_ledger, ('"master": 1', '"master": 4')),
             "You leave the master copy whole; ZeRO counts it among the optimizer states, so stage 1 shares it too.",
             "Sharding the ledger",
         ),
         Misconception(
             "states_stay",
-            zero_states_stay,
+            edited(memory.zero_ledger, ('"states": 1', '"states": 4')),
             "You share the master copy but leave the moments whole; stage 1 shares both.",
             "Sharding the ledger",
         ),
         Misconception(
             "parameters_before_gradients",
-            zero_parameters_second,
+            edited(memory.zero_ledger, ('"gradients": 2, "parameters": 3', '"gradients": 3, "parameters": 2')),
             "You share the parameters at stage 2; there it is the gradients' turn, and the parameters follow at 3.",
             "Sharding the ledger",
         ),
         Misconception(
             "gradients_first",
-            zero_gradients_first,
+            edited(
+                memory.zero_ledger,
+                ('"master": 1, "states": 1, "gradients": 2', '"master": 2, "states": 2, "gradients": 1'),
+            ),
             "You begin with the gradients; stage 1 shares the largest part, what belongs to the optimizer.",
             "Sharding the ledger",
         ),
         Misconception(
             "only_the_newest_line",
-            zero_only_the_newest,
+            edited(memory.zero_ledger, ("stage >= first", "stage == first")),
             "Each of your stages shares its own line only; a stage shares all that the ones before it share.",
             "Sharding the ledger",
         ),
         Misconception(
             "one_stage_late",
-            zero_one_stage_late,
+            edited(memory.zero_ledger, ("stage >= first", "stage > first")),
             "You share one stage too late: stage 1 already shares master copy and states.",
             "Sharding the ledger",
         ),
         Misconception(
             "one_stage_early",
-            zero_one_stage_early,
+            edited(memory.zero_ledger, ("stage >= first", "stage + 1 >= first")),
             "You share one stage too early: stage 0 shares nothing.",
             "Sharding the ledger",
         ),
         Misconception(
             "third_stage_like_second",
-            zero_third_keeps_parameters,
+            edited(memory.zero_ledger, ('"parameters": 3', '"parameters": 4')),
             "Your stage 3 leaves the parameters whole on every card; it is the stage that shares them.",
             "Sharding the ledger",
         ),
         Misconception(
             "old_total",
-            zero_old_total,
+            edited(memory.zero_ledger, ("sum(shares.values())", 'whole["total"]')),
             "Your total is still that of the whole ledger: add up the new lines.",
             "Sharding the ledger",
         ),
         Misconception(
             "total_in_the_total",
-            zero_total_twice,
+            edited(memory.zero_ledger, ("sum(shares.values())", 'sum(shares.values()) + whole["total"]')),
             "You add the old total to the new lines: take it out before you add.",
             "Sharding the ledger",
         ),
         Misconception(
             "all_cards_together",
-            zero_all_cards,
+            edited(
+                memory.zero_ledger,
+                ("whole[line] / n_gpus", "whole[line]"),
+                ("float(whole[line])", "n_gpus * whole[line]"),
+            ),
             "You count all cards together; the ledger is that of one card.",
             "Sharding the ledger",
         ),
         Misconception(
             "whole_bytes",
-            zero_whole_bytes,
+            edited(memory.zero_ledger, ("/ n_gpus", "// n_gpus")),
             "You cut shares down to whole bytes (//); return the exact share.",
             "Sharding the ledger",
         ),
         Misconception(
             "always_adamw",
-            zero_always_adamw,
+            edited(
+                memory.zero_ledger,
+                (
+                    "whole = memory_ledger(n_params, optimizer)",
+                    "memory_ledger(n_params, optimizer)\n    whole = memory_ledger(n_params)",
+                ),
+            ),
             "You always take AdamW's ledger; hand the optimizer on.",
             "Sharding the ledger",
         ),
         Misconception(
             "any_stage_passes",
-            zero_any_stage,
+            edited(memory.zero_ledger, ('raise ValueError(f"stage is {stage!r}; it can be 0, 1, 2 or 3")', "pass")),
             "You accept a stage that does not exist; raise ValueError.",
             "Sharding the ledger",
         ),
         Misconception(
             "any_number_of_cards_passes",
-            zero_any_cards,
+            edited(memory.zero_ledger, ('raise ValueError(f"n_gpus is {n_gpus}; it can be 1 or more")', "pass")),
             "You accept less than one card; raise ValueError before you divide.",
             "Sharding the ledger",
         ),
         Misconception(
             "refuses_stage_zero",
-            zero_no_stage_zero,
+            edited(memory.zero_ledger, ("(0, 1, 2, 3)", "(1, 2, 3)")),
             "Stage 0 exists: plain data parallelism, where nothing is shared.",
             "Sharding the ledger",
         ),
@@ -1571,50 +1075,6 @@ ZERO_LEDGER = Exercise(
 )
 
 # --- activation_bytes -------------------------------------------------------------------------------------------------
-
-
-def activation_one_layer(batch, width, depth, element_bytes=2):
-    return element_bytes * batch * width
-
-
-def activation_width_squared(batch, width, depth, element_bytes=2):
-    return element_bytes * batch * width * width * depth
-
-
-def activation_weights(batch, width, depth, element_bytes=2):
-    return element_bytes * width * width * depth
-
-
-def activation_one_example(batch, width, depth, element_bytes=2):
-    return element_bytes * width * depth
-
-
-def activation_elements(batch, width, depth, element_bytes=2):
-    return batch * width * depth
-
-
-def activation_always_two(batch, width, depth, element_bytes=2):
-    return 2 * batch * width * depth
-
-
-def activation_bytes_squared(batch, width, depth, element_bytes=2):
-    return 2 * element_bytes * batch * width * depth
-
-
-def activation_four_bytes(batch, width, depth, element_bytes=4):
-    return element_bytes * batch * width * depth
-
-
-def activation_with_output(batch, width, depth, element_bytes=2):
-    return element_bytes * batch * width * (depth + 1)
-
-
-def activation_between(batch, width, depth, element_bytes=2):
-    return element_bytes * batch * width * (depth - 1)
-
-
-def activation_bits(batch, width, depth, element_bytes=2):
-    return 8 * element_bytes * batch * width * depth
 
 
 def activation_reordered(batch, width, depth, element_bytes=2):
@@ -1646,65 +1106,70 @@ ACTIVATION_BYTES = Exercise(
     misconceptions=(
         Misconception(
             "one_layer",
-            activation_one_layer,
+            edited(memory.activation_bytes, (" * depth", "")),
             "You count one layer; every layer keeps its input until backward comes back to it.",
             "What forward keeps for backward",
         ),
         Misconception(
             "width_squared",
-            activation_width_squared,
+            edited(memory.activation_bytes, ("* width", "* width**2")),
             "You square the width: an activation is a row of D numbers for each example, not a matrix of weights.",
             "What forward keeps for backward",
         ),
         Misconception(
             "counts_weights",
-            activation_weights,
+            edited(memory.activation_bytes, ("batch * width", "width**2")),
             "You count the weights; activations are what flows between them, and they grow with the batch.",
             "What forward keeps for backward",
         ),
         Misconception(
             "one_example",
-            activation_one_example,
+            edited(memory.activation_bytes, ("batch * ", "")),
             "You count one example; every row of the batch has its own activations.",
             "What forward keeps for backward",
         ),
         Misconception(
             "elements",
-            activation_elements,
+            edited(memory.activation_bytes, ("element_bytes * ", "")),
             "You count numbers; the result is in bytes.",
             "What forward keeps for backward",
         ),
         Misconception(
             "always_two_bytes",
-            activation_always_two,
+            edited(memory.activation_bytes, ("element_bytes * ", "2 * ")),
             "You write 2 for the bytes of a number; take them from the argument.",
             "What forward keeps for backward",
         ),
         Misconception(
             "two_times_the_bytes",
-            activation_bytes_squared,
+            edited(memory.activation_bytes, ("element_bytes * ", "2 * element_bytes * ")),
             "You multiply by 2 and by element_bytes; the 2 in the usual formula is the bytes.",
             "What forward keeps for backward",
         ),
         Misconception(
             "four_bytes_by_default",
-            activation_four_bytes,
+            edited(memory.activation_bytes, ("element_bytes: int = 2", "element_bytes: int = 4")),
             "Your default is four bytes; in mixed precision activations take two.",
             "What forward keeps for backward",
         ),
         Misconception(
             "with_the_output",
-            activation_with_output,
+            edited(memory.activation_bytes, ("* depth", "* (depth + 1)")),
             "You count the last output too. A measurement finds it, as you will see; this line counts the inputs.",
             "What forward keeps for backward",
         ),
         Misconception(
             "between_layers",
-            activation_between,
+            edited(memory.activation_bytes, ("* depth", "* (depth - 1)")),
             "You leave out one input; the first layer keeps its own, the batch itself, like all others.",
             "What forward keeps for backward",
         ),
-        Misconception("bits", activation_bits, "You count bits.", "What forward keeps for backward"),
+        Misconception(
+            "bits",
+            edited(memory.activation_bytes, ("element_bytes * ", "8 * element_bytes * ")),
+            "You count bits.",
+            "What forward keeps for backward",
+        ),
     ),
     variants=(activation_reordered, activation_sum, activation_numpy),
 )
