@@ -144,7 +144,11 @@ class Classroom:
                 yield Graded(student, problem=str(error))
                 continue
             done = self.result(chapter, student)
-            if done and done["key"] == grading_key(path, chapters()[chapter]) and self.feedback(chapter, student).exists():
+            if (
+                done
+                and done["key"] == grading_key(path, chapters()[chapter])
+                and self.feedback(chapter, student).exists()
+            ):
                 yield Graded(student, done["result"])
             else:
                 to_run.append((student, path))

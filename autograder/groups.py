@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 ROOT = Path("/sys/fs/cgroup")
 MAX_PROCESSES = 256
 MAX_MEMORY = 6 * 2**30
@@ -40,6 +42,15 @@ def remove(groups: tuple[Path, ...]) -> None:
             if not group.exists():
                 break
             time.sleep(0.05)
+
+
+def sweep() -> None:
+    """Remove the groups of processes that were killed before they could do it themselves."""
+    parents = {parent for controller in BOUNDS for parent in _parents(controller)}
+    for group in [group for parent in parents for group in parent.glob("course-*")]:
+        if not psutil.pid_exists(int(group.name.removeprefix("course-"))):
+            with suppress(OSError):
+                group.rmdir()
 
 
 def _parents(controller: str) -> Iterator[Path]:

@@ -7,11 +7,12 @@ Visible asserts are the student's own check and earn nothing, so they are not ru
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ import psutil
 import zmq.asyncio
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
@@ -38,15 +39,17 @@ MAX_FRAME = 40_000_000
 MAX_OUTPUTS = 2_000_000
 MAX_LOSSES = 2
 GRACE = 2.0
+POLL = 0.2
+IDLE = 3
 MAX_LEFT_BEHIND = 32
 AFTER_TROUBLE = 5  # seconds a cell may take once one, or a call, had to be stopped: most likely it is the same loop
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds: of a cell, of computing in one call of a student's function, and of a whole notebook."""
+    """Seconds: of computing in a cell, and in one call of a student's function; by the clock, of a whole notebook."""
 
-    cell: int = 30
+    cell: float = 30.0
     call: float = 10.0
     notebook: float = 900.0
 
@@ -195,9 +198,7 @@ class SealedSession:
         self.client = _Client(
             self.notebook,
             km=manager,
-            timeout=self.cell_seconds,
-            interrupt_on_timeout=True,
-            error_on_timeout={"ename": "TimeLimit", "evalue": "", "traceback": []},
+            timeout=None,  # time is kept here, see _execute
             allow_errors=True,
             store_widget_state=False,
         )
@@ -226,7 +227,7 @@ class SealedSession:
         if time.monotonic() > self.deadline:
             cell.outputs = [_error("TimeLimit", f"not run: the notebook took more than {self.limits.notebook:.0f} s")]
             return
-        problem = self._execute(cell, index)
+        problem = run_sync(self._execute)(cell, index, self.cell_seconds)
         if problem:
             self.cell_seconds = min(self.cell_seconds, AFTER_TROUBLE)
             cell.outputs = [*cell.outputs, _error(*problem)]
@@ -234,19 +235,26 @@ class SealedSession:
         else:
             self.ran.append(index)
 
-    def _execute(self, cell: NotebookNode, index: int) -> tuple[str, str] | None:
+    async def _execute(self, cell: NotebookNode, index: int, seconds: float) -> tuple[str, str] | None:
         """Run a cell in the kernel that there is; what happened, if the kernel is of no more use then."""
-        self.client.timed_out = False
+        running = asyncio.ensure_future(self.client.async_execute_cell(cell, index))
+        watch = Stopwatch(self._processes)
+        stopped: float | None = None
+        while not (await asyncio.wait({running}, timeout=POLL))[0]:
+            if stopped is not None and watch.wall > stopped + GRACE:
+                running.cancel()
+                break
+            if stopped is None and watch.over(seconds):
+                stopped = watch.wall
+                await self.client.km.interrupt_kernel()
+        if stopped is not None:
+            return "TimeLimit", f"this cell did not finish within {seconds:.0f} s"
         try:
-            self.client.execute_cell(cell, index)
+            await running
         except DeadKernelError:
             return "KernelDied", "this cell ended the Python process"
-        except CellTimeoutError:
-            self.client.timed_out = True
         except Exception as error:  # a hostile kernel can make the protocol stumble in many ways
             return "KernelFailed", f"the kernel sent something that is no output ({type(error).__name__})"
-        if self.client.timed_out:
-            return "TimeLimit", f"this cell did not finish within {self.client.timeout} s"
         if len(self._processes()) > MAX_LEFT_BEHIND:
             return "ProcessLimit", "this cell left too many processes behind"
         return None
@@ -257,7 +265,7 @@ class SealedSession:
         self.start()
         self.client.nb = deepcopy(self.notebook)
         for index in self.ran:
-            if self._execute(self.client.nb.cells[index], index):
+            if run_sync(self._execute)(self.client.nb.cells[index], index, self.limits.cell):
                 self.ran.remove(index)
                 return self._renew()
         self.client.nb = self.notebook
@@ -269,7 +277,7 @@ class SealedSession:
             return Outcome("lost", detail="not run: the notebook took too long as a whole")
         outcome, alive = run_sync(self._call)(call.message(name))
         if outcome.status == "lost":
-            self.client.timeout = self.cell_seconds = min(self.cell_seconds, AFTER_TROUBLE)
+            self.cell_seconds = min(self.cell_seconds, AFTER_TROUBLE)
         if not alive:
             self._renew()
         return outcome
@@ -278,12 +286,11 @@ class SealedSession:
         channels = self.client.kc
         sent = channels.session.send(channels.shell_channel.socket, "call_request", {}, buffers=message)
         request = sent["header"]["msg_id"]
-        started = time.monotonic()
-        computed: float | None = None  # looked at when a call takes its time: most do not, and a look costs more
+        watch: Stopwatch | None = None  # set when a call takes its time: most do not, and a look costs more
         stopped: float | None = None
         while True:
             try:
-                reply = await channels.shell_channel.get_msg(timeout=0.2)
+                reply = await channels.shell_channel.get_msg(timeout=POLL)
                 if reply["parent_header"].get("msg_id") == request:
                     outcome = read_outcome([bytes(buffer) for buffer in reply["buffers"]])
                     return (outcome if stopped is None else self._too_long()), True
@@ -295,13 +302,11 @@ class SealedSession:
                 return Outcome("lost", detail="broke the connection to its Python process"), False
             if not await self.client.km.is_alive():
                 return Outcome("lost", detail="ended the Python process (an exit, a crash, or out of memory)"), False
-            wall = time.monotonic() - started
-            if stopped is not None and wall > stopped + GRACE:
+            watch = watch or Stopwatch(self._processes)
+            if stopped is not None and watch.wall > stopped + GRACE:
                 return self._too_long(), False
-            computed = self._cpu_seconds() if computed is None else computed
-            too_long = self._cpu_seconds() - computed > self.limits.call or wall > 3 * self.limits.call
-            if too_long and stopped is None:
-                stopped = wall
+            if stopped is None and watch.over(self.limits.call):
+                stopped = watch.wall
                 await self.client.km.interrupt_kernel()
 
     def _too_long(self) -> Outcome:
@@ -311,16 +316,37 @@ class SealedSession:
         process = getattr(self.client.km.provisioner, "process", None)
         return family(process.pid if process else None)
 
-    def _cpu_seconds(self) -> float:
-        """Computing time of all the student's processes so far: unlike the clock, it does not run while others work."""
-        total = 0.0
-        for child in self._processes():
-            try:
-                times = child.cpu_times()
-                total += times.user + times.system
-            except psutil.NoSuchProcess:
-                continue
-        return total
+
+class Stopwatch:
+    """Keeps the time of processes fairly: while they wait for a processor that others have, it stands still.
+
+    processes: gives the processes that there are.
+    """
+
+    def __init__(self, processes: Callable[[], list[psutil.Process]]) -> None:
+        self._processes = processes
+        self._started = time.monotonic()
+        self._computed, self._waited = self._read()
+
+    @property
+    def wall(self) -> float:
+        """Seconds by the clock."""
+        return time.monotonic() - self._started
+
+    def over(self, seconds: float) -> bool:
+        """Whether they have computed for longer than this, or taken IDLE times as long, mostly asleep."""
+        computed, waited = self._read()
+        return computed - self._computed > seconds or self.wall - (waited - self._waited) > IDLE * seconds
+
+    def _read(self) -> tuple[float, float]:
+        """Seconds that all have computed, and the most that one has waited for a processor."""
+        computed, waited = 0.0, 0.0
+        for process in self._processes():
+            with suppress(psutil.NoSuchProcess, OSError):
+                times = process.cpu_times()
+                computed += times.user + times.system
+                waited = max(waited, int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9)
+        return computed, waited
 
 
 class _Client(NotebookClient):
@@ -329,11 +355,6 @@ class _Client(NotebookClient):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.sizes: dict[int, int] = {}
-        self.timed_out = False
-        self.on_cell_executed = self._note_timeout
-
-    def _note_timeout(self, cell: NotebookNode, cell_index: int, execute_reply: dict[str, Any]) -> None:
-        self.timed_out = execute_reply["content"].get("ename") == "TimeLimit"
 
     def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
         if msg["msg_type"] not in {"status", "execute_input"}:

@@ -4,11 +4,15 @@ import csv
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from nbgrader.api import Gradebook
 
@@ -212,3 +216,78 @@ def test_check_prints_one_json_object_and_writes_nothing(tmp_path):
     assert set(failing[0]["failed"][0]) == {"case", "message"}
     assert os.listdir(tmp_path) == ["mine.ipynb"]
     assert path.read_bytes() == before
+
+
+def test_a_score_by_hand_survives_a_new_grading(room, graded):
+    student, url = "untouched", f"sqlite:///{room.root}/gradebook.db"
+    with Gradebook(url) as book:
+        grade = book.find_grade("test_momentum_step", NAME, NAME, student)
+        grade.manual_score = 3
+        book.db.commit()
+    path = room.root / "submitted" / student / NAME / f"{NAME}.ipynb"
+    notebook = nbformat.read(path, 4)
+    notebook.cells.append(nbformat.v4.new_code_cell("# handed in again"))
+    nbformat.write(notebook, path)
+    (again,) = room.grade(NAME, [student])
+    assert again.fresh
+    with Gradebook(url) as book:
+        assert book.find_grade("test_momentum_step", NAME, NAME, student).manual_score == 3
+        assert book.find_submission(NAME, student).score == 3
+
+
+def scores_in(root):
+    with Gradebook(f"sqlite:///{root}/gradebook.db") as book:
+        return {student: book.find_submission(NAME, student).score for student in EXPECTED}
+
+
+def test_a_killed_run_goes_on_and_leaves_no_process(tmp_path):
+    sample.write(tmp_path, CHAPTER)
+    command = [Path(sys.executable).with_name("course"), "grade", NAME, "--classroom", tmp_path, "--workers", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    journal = Classroom(tmp_path).journal.folder
+    while not list(journal.glob("*.json")):
+        assert run.poll() is None
+        time.sleep(0.05)
+    started = psutil.Process(run.pid).children(recursive=True)
+    run.kill()
+    run.wait()
+    assert started
+    assert psutil.wait_procs(started, timeout=120)[1] == []
+    before = {path: path.stat().st_mtime_ns for path in journal.glob("*.json")}
+    graded = list(Classroom(tmp_path).grade(NAME, sorted(EXPECTED)))
+    assert {one.student: one.score for one in graded} == EXPECTED == scores_in(tmp_path)
+    assert before.items() <= {path: path.stat().st_mtime_ns for path in journal.glob("*.json")}.items()
+
+
+def test_a_killed_worker_costs_nobody_anything(tmp_path):
+    sample.write(tmp_path, CHAPTER)
+
+    def kill_one():
+        while not (workers := [p for p in psutil.Process().children() if "spawn_main" in " ".join(p.cmdline())]):
+            time.sleep(0.05)
+        time.sleep(1)
+        workers[0].kill()
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    graded = list(Classroom(tmp_path).grade(NAME, sorted(EXPECTED)))
+    killer.join()
+    assert {one.student: one.score for one in graded} == EXPECTED == scores_in(tmp_path)
+
+
+def test_an_interrupt_ends_the_run_with_one_line(tmp_path):
+    sample.write(tmp_path, CHAPTER)
+    command = [Path(sys.executable).with_name("course"), "grade", NAME, "--classroom", tmp_path, "--workers", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not list((tmp_path / "journal").glob("*.json")):
+        assert run.poll() is None
+        time.sleep(0.05)
+    started = psutil.Process(run.pid).children(recursive=True)
+    run.send_signal(signal.SIGINT)
+    told = run.communicate(timeout=120)[1]
+    assert run.returncode == 130
+    assert told.strip().splitlines()[-1] == (
+        "course: stopped; what is finished is kept, and the next run goes on from there"
+    )
+    assert "Traceback" not in told
+    assert psutil.wait_procs(started, timeout=120)[1] == []

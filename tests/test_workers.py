@@ -11,7 +11,7 @@ import pytest
 from autograder.journal import Journal, Record
 from autograder.scoring import ExerciseResult, Failure
 from autograder.submission import UngradableError
-from autograder.workers import Workers, WorkerLostError
+from autograder.workers import WorkerLostError, Workers
 
 # Called in other processes, which import this module.
 
