@@ -141,20 +141,20 @@ def selftest(chapters: tuple[str, ...], unsandboxed: bool, page: Path | None) ->
     if page and chapters:
         raise CourseError("--page is about all chapters: leave their names out")
     table = Table("Chapter", "Tried", "As it should be")
-    tried, problems = [], []
+    found, problems = [], []
     for chapter in _chapters(chapters):
         findings = list(run(chapter, sandboxed=not unsandboxed))
         for kind in dict.fromkeys(finding.kind for finding in findings):
             tried = [finding for finding in findings if finding.kind == kind]
             good = sum(not finding.problem for finding in tried)
             table.add_row(chapter.name, f"{len(tried)} × {kind}", f"{good} of {len(tried)}")
-        tried += findings
+        found += findings
         problems += [finding for finding in findings if finding.problem]
     Console().print(table)
     for finding in problems:
         click.echo(f"{finding.chapter} {finding.exercise}: {finding.kind} {finding.name} {finding.problem}", err=True)
     if page and not problems:
-        page.write_text(page_of(page.read_text(), tried))
+        page.write_text(page_of(page.read_text(), found))
     sys.exit(1 if problems else 0)
 
 

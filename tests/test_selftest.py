@@ -10,6 +10,8 @@ from autograder.errors import CourseError
 from autograder.exercises import chapters
 from autograder.selftest import functions
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")  # wrong answers may warn
+
 
 @pytest.fixture(scope="module")
 def findings():
