@@ -14,7 +14,7 @@ ifneq ($(DEVICE),)
 export DEVICE
 endif
 
-.PHONY: bubblewrap help course book release sample test nbval lint format lab serve clean
+.PHONY: bubblewrap help course book release sample test nbval lint format bench lab serve clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ lint: $(VENV)/.test ## ruff: lint and format, check only
 format: $(VENV)/.test ## ruff: mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench: $(VENV)/.course bubblewrap ## time the grading of a class against stock nbgrader (a quarter of an hour)
+	$(BIN)/python benchmarks/grading.py
 
 lab: release ## work on your own copies of the student notebooks in JupyterLab
 	@cd classroom/release && find . -type f | while read -r file; do \
