@@ -215,6 +215,11 @@ def test_the_source_notebook(course):
     assert all(not cell.get("outputs") for cell in notebook.cells)
 
 
+def test_the_code_alone_is_the_source_notebook_s(course):
+    cells = assignments.source_notebook(NAME, course).cells
+    assert assignments.code_notebook(NAME, course).cells == [cell for cell in cells if cell.cell_type == "code"]
+
+
 def test_regenerating_gives_the_same_bytes(course):
     for make in (assignments.source_notebook, assignments.student_notebook):
         assert nbformat.writes(make(NAME, course)) == nbformat.writes(make(NAME, course))

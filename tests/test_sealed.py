@@ -12,7 +12,7 @@ import toy
 from autograder import sandbox
 from autograder.calls import Call
 from autograder.exercise import Chapter
-from autograder.sealed import Limits, grade_notebook, sealed_session
+from autograder.sealed import IDLE, Limits, Stopwatch, grade_notebook, sealed_session
 
 FAST = Limits(cell=4, call=1.5, notebook=120)
 
@@ -266,3 +266,17 @@ def test_a_function_defined_below_its_test_counts():
     notebook = toy.notebook()
     notebook.cells[1], notebook.cells[2] = notebook.cells[2], notebook.cells[1]
     assert grade_notebook(notebook, toy.CHAPTER, limits=FAST)["double"].points == 4
+
+
+def test_time_in_which_others_compute_does_not_count(monkeypatch):
+    now, read = 0.0, (0.0, 0.0)
+    monkeypatch.setattr("autograder.sealed.time.monotonic", lambda: now)
+    monkeypatch.setattr(Stopwatch, "_read", lambda self: read)
+    watch = Stopwatch(list)
+    now, read = 1000.0, (9.0, 980.0)  # a loaded machine: a call that computes for 9 seconds takes long
+    assert not watch.over(10)
+    read = (11.0, 980.0)
+    assert watch.over(10)
+    now, read = IDLE * 10 + 1.0, (0.0, 0.0)  # asleep
+    assert watch.over(10)
+    assert not Stopwatch(lambda: [psutil.Process()]).over(10)
