@@ -17,6 +17,7 @@ import os
 import platform
 import signal
 import socket
+import stat
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -103,7 +104,12 @@ def _init(grader: socket.socket, connection_file: str, folder: str, size: int, f
         _never_return(_kernel, grader, theirs, connection_file)
     theirs.close()
     if ours.recv(1):
+        # Where the Python environment lies in /tmp, it stays. The kernel must not hold these files: a way out.
+        python = {p: os.open(p, os.O_PATH) for p in (sys.base_prefix, sys.prefix) if Path(p).is_relative_to("/tmp")}
         _scratch("/tmp", size)
+        for prefix, source in python.items():
+            _lay(source, Path(prefix))
+            os.close(source)
         if os.path.isdir(folder):
             _mount("tmpfs", folder, "tmpfs", _READ_ONLY | _NO_SUID | _NO_DEVICES | _NO_EXEC, "size=4k,mode=500")
         _keep_capabilities(set())
@@ -148,9 +154,12 @@ def _scratch(place: str, size: int) -> None:
 
 
 def _lay(source: int, place: Path) -> None:
-    """Bind an open file to a place, read-only."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.touch()
+    """Bind an open file or folder to a place, read-only."""
+    if stat.S_ISDIR(os.fstat(source).st_mode):
+        place.mkdir(parents=True, exist_ok=True)
+    else:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
     _mount(f"/proc/self/fd/{source}", str(place), None, _BIND)
     _mount(None, str(place), None, _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
 

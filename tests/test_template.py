@@ -150,7 +150,7 @@ def look_around(answer):
         "a setting": refused(os.open, "/proc/sys/kernel/core_pattern", os.O_WRONLY),
         "its files": refused(os.open, "toolbox.py", os.O_WRONLY),
         "requests": [int(kind) for kind in kinds if kind == socket.SOCK_SEQPACKET],
-        "folders": sorted(path for path in map(str, pathlib.Path("/tmp").rglob("*"))),
+        "folders": sorted(map(str, pathlib.Path("/tmp").iterdir())),
     }
 
 
