@@ -28,8 +28,8 @@ def needed(notebook: NotebookNode, original: NotebookNode) -> set[int]:
     """Indices of the code cells to run, of a repaired notebook whose chapter's source notebook is ``original``.
 
     These are all cells that the student wrote or changed, all solution cells, and those of the chapter's own that bind
-    or change a name which a cell that runs reads. Test cells are not among them. If the source of a cell leaves open
-    what it reads, all cells are needed.
+    or change a name which a cell that runs reads. Test cells are not among them. If the source of one of these leaves
+    open what it reads, all cells are needed.
     """
     own = {cell.source.strip() for cell in original.cells if "nbgrader" not in cell.metadata}
     code = {
@@ -41,13 +41,13 @@ def needed(notebook: NotebookNode, original: NotebookNode) -> set[int]:
         names = {index: _names(cell.source) for index, cell in code.items()}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(code)
-    if any(used.unclear for used in names.values()):
-        return set(code)
     modules = frozenset().union(*(used.modules for used in names.values()))
     run = {index for index, cell in code.items() if "nbgrader" in cell.metadata or cell.source.strip() not in own}
     while True:
         wanted = frozenset().union(*(names[index].read for index in run))
         more = {index for index in code.keys() - run if names[index].changed(modules) & wanted}
+        if any(names[index].unclear for index in run):
+            return set(code)
         if not more:
             return run
         run |= more
