@@ -149,7 +149,7 @@ def test_decay_before_and_together_agree_and_after_does_not():
     assert abs(after - together).max() > 1e-3
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(-3, 3), st.floats(-6, 6), st.integers(0, 1000))
 def test_the_step_does_not_know_the_size_of_the_gradients(value, exponent, seed):
     grads = np.random.default_rng(seed).normal(size=6)

@@ -10,9 +10,9 @@ import jupytext
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from judging import outcome, pairs, same
+from judging import outcome, same
 from torch.utils.checkpoint import checkpoint
 
 from autograder.calls import LocalAnswer
@@ -79,7 +79,6 @@ def test_accumulate_refuses(micro_batch):
         checkpointing.accumulate_gradients(None, np.ones(3), np.ones(3), micro_batch)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=2, max_size=9), st.integers(1, 5), st.integers(0, 99))
 def test_by_hand_against_autograd(widths, rows, seed):
     x, weights = network(seed, rows, widths)
@@ -185,18 +184,6 @@ def test_the_memory_case_refuses_who_holds_everything():
 # -- the hidden cases --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("exercise", "misconception"), pairs(CHAPTER, "misconceptions"))
-def test_misconception_loses_points_and_is_named(exercise, misconception):
-    result = judge(exercise, LocalAnswer(misconception.function))
-    assert result.points < exercise.points
-    assert result.misconception == misconception.name
-
-
-@pytest.mark.parametrize(("exercise", "variant"), pairs(CHAPTER, "variants"))
-def test_variant_is_accepted(exercise, variant):
-    assert judge(exercise, LocalAnswer(variant)).failed == ()
-
-
 @pytest.mark.parametrize("exercise", CHAPTER.exercises, ids=lambda e: e.name)
 def test_misconceptions_differ(exercise):
     results = {m.name: [outcome(exercise, c, m.function) for c in exercise.cases] for m in exercise.misconceptions}
@@ -205,17 +192,6 @@ def test_misconceptions_differ(exercise):
             not same(x, y, 1e3 * case.rtol, 1e3 * case.atol)
             for case, x, y in zip(exercise.cases, results[a], results[b], strict=True)
         ), (a, b)
-
-
-@pytest.mark.parametrize("exercise", CHAPTER.exercises, ids=lambda e: e.name)
-def test_reference_names_and_numbers(exercise):
-    assert judge(exercise, LocalAnswer(exercise.reference)).points == exercise.points
-    for names in ([c.name for c in exercise.cases], [m.name for m in exercise.misconceptions]):
-        assert len(names) == len(set(names))
-    for a, b in combinations(exercise.misconceptions, 2):
-        assert a.lesson != b.lesson
-    assert len(exercise.misconceptions) >= 3
-    assert len(exercise.variants) >= 2
 
 
 def test_torchs_helper_loses_one_case_only():

@@ -2,15 +2,14 @@
 
 import importlib.util
 import math
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import jupytext
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from judging import pairs
 from torch import nn
 
 from autograder.calls import LocalAnswer
@@ -40,7 +39,6 @@ def test_points():
 # -- the reference -----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 50), st.integers(1, 50))
 def test_parameters_of_torchs_layers(n_layers, heads, vocab, seq_len):
     """nn.TransformerEncoderLayer has the same arrays as a layer of GPT-2."""
@@ -165,29 +163,6 @@ def test_plan_of_thirteen_billion_on_eight_cards():
 
 
 # -- the hidden cases --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("exercise", "misconception"), pairs(CHAPTER, "misconceptions"))
-def test_misconception_loses_points_and_is_named(exercise, misconception):
-    result = judge(exercise, LocalAnswer(misconception.function))
-    assert result.points < exercise.points
-    assert result.misconception == misconception.name
-
-
-@pytest.mark.parametrize(("exercise", "variant"), pairs(CHAPTER, "variants"))
-def test_variant_is_accepted(exercise, variant):
-    assert judge(exercise, LocalAnswer(variant)).failed == ()
-
-
-@pytest.mark.parametrize("exercise", CHAPTER.exercises, ids=lambda e: e.name)
-def test_reference_names_and_numbers(exercise):
-    assert judge(exercise, LocalAnswer(exercise.reference)).points == exercise.points
-    for names in ([c.name for c in exercise.cases], [m.name for m in exercise.misconceptions]):
-        assert len(names) == len(set(names))
-    for a, b in combinations(exercise.misconceptions, 2):
-        assert a.lesson != b.lesson
-    assert len(exercise.misconceptions) >= 3
-    assert len(exercise.variants) >= 2
 
 
 def mistake(exercise, name):

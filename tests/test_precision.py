@@ -2,16 +2,14 @@
 
 import importlib.util
 import math
-from itertools import combinations
 from pathlib import Path
 
 import jupytext
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from judging import pairs
 
 from autograder.calls import LocalAnswer
 from autograder.exercises.precision import CHAPTER
@@ -57,7 +55,6 @@ def test_rounding_of_every_upper_half(lower):
     assert not (rounded.view(np.uint32) & 0xFFFF).any()
 
 
-@settings(deadline=None)
 @given(st.floats(width=32))
 def test_rounding_of_any_float32(x):
     for number in (x, np.float32(x), np.array(x), np.array([[x]], np.float32)):
@@ -82,7 +79,6 @@ def test_rounding_is_silent(recwarn):
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
-@settings(deadline=None)
 @given(st.floats(1e-4, 6e4), st.sampled_from([1, -1]))
 def test_spacing_is_the_way_to_the_next_number(dtype, size, sign):
     here = torch.tensor(sign * size, dtype=torch.float64).to(dtype)
@@ -104,7 +100,6 @@ def test_spacing_refuses_zero(zero):
         precision.spacing(zero, 7)
 
 
-@settings(deadline=None)
 @given(st.integers(-(2**8), 2**8), st.integers(-20, 20), st.integers(-(2**14), 2**14), st.integers(-12, 0))
 def test_swallowed_as_torch_adds(significand, exponent, update, down):
     weight = math.ldexp(significand, exponent)
@@ -130,7 +125,6 @@ def test_ratio_just_below_a_power_of_two():
     assert not precision.is_swallowed(1.9921875, half)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-8, 8, width=32), min_size=1, max_size=6), st.floats(1e-6, 2))
 def test_master_step_is_torchs_sgd_in_float32(numbers, lr):
     master = np.array(numbers, np.float32)
@@ -144,20 +138,17 @@ def test_master_step_is_torchs_sgd_in_float32(numbers, lr):
     np.testing.assert_array_equal(weight, torch_bf16(new))
 
 
-@settings(deadline=None)
 @given(st.floats(width=32))
 def test_flushing_as_torch_casts(x):
     cast = torch.tensor(x, dtype=torch.float32).to(torch.float16).item()
     assert precision.flushes_to_zero(x) is (x != 0 and cast == 0)
 
 
-@settings(deadline=None)
 @given(st.floats(-(2.0**-23), 2.0**-23))
 def test_flushing_as_numpy_casts(x):
     assert precision.flushes_to_zero(x) is bool(x != 0 and np.float16(x) == 0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.floats(-1e12, 1e12, allow_subnormal=False), max_size=4), max_size=4))
 def test_loss_scale_is_the_largest_that_fits(numbers):
     grads = [np.array(row) for row in numbers]
@@ -175,7 +166,6 @@ def test_loss_scale_at_the_edge(largest, scale):
     assert precision.choose_loss_scale([np.array([-largest, largest / 3])]) == scale
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 6), st.sampled_from([2.0, 4.0]))
 def test_dynamic_scale_is_torchs(overflows, interval, growth):
     theirs, tracker = torch.tensor([1024.0]), torch.tensor([0], dtype=torch.int32)
@@ -214,29 +204,6 @@ def test_bits_of_a_number():
 
 
 # -- the hidden cases --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("exercise", "misconception"), pairs(CHAPTER, "misconceptions"))
-def test_misconception_loses_points_and_is_named(exercise, misconception):
-    result = judge(exercise, LocalAnswer(misconception.function))
-    assert result.points < exercise.points
-    assert result.misconception == misconception.name
-
-
-@pytest.mark.parametrize(("exercise", "variant"), pairs(CHAPTER, "variants"))
-def test_variant_is_accepted(exercise, variant):
-    assert judge(exercise, LocalAnswer(variant)).failed == ()
-
-
-@pytest.mark.parametrize("exercise", CHAPTER.exercises, ids=lambda e: e.name)
-def test_reference_names_and_numbers(exercise):
-    assert judge(exercise, LocalAnswer(exercise.reference)).points == exercise.points
-    for names in ([c.name for c in exercise.cases], [m.name for m in exercise.misconceptions]):
-        assert len(names) == len(set(names))
-    for a, b in combinations(exercise.misconceptions, 2):
-        assert a.lesson != b.lesson
-    assert len(exercise.misconceptions) >= 3
-    assert len(exercise.variants) >= 2
 
 
 @pytest.mark.parametrize("name", ["is_swallowed", "flushes_to_zero"])

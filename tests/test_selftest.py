@@ -23,6 +23,17 @@ def test_everything_is_as_it_should_be(findings):
     assert [finding for finding in findings if finding.problem] == []
 
 
+@pytest.mark.parametrize("name", chapters())
+def test_cases_mistakes_and_lessons_are_told_apart(name):
+    for exercise in chapters()[name].exercises:
+        for told in (
+            [case.name for case in exercise.cases],
+            [mistake.name for mistake in exercise.misconceptions],
+            [mistake.lesson for mistake in exercise.misconceptions],
+        ):
+            assert len(told) == len(set(told)), exercise.name
+
+
 def test_the_page_on_what_our_tests_catch_says_what_is_found_now(findings):
     written = (COURSE / "chapters" / "catches.md").read_text()
     assert written == page(written, findings), "run `course selftest --page chapters/catches.md`"

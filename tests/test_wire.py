@@ -48,7 +48,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(values)
 def test_round_trip_is_exact(value):
     assert same(decode(encode(value)), value)
@@ -63,7 +63,7 @@ tags = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(tags | junk, max_size=5) | junk, st.lists(st.binary(max_size=40), max_size=3))
 def test_arbitrary_descriptions_are_decoded_or_refused(tree, buffers):
     try:
@@ -73,7 +73,7 @@ def test_arbitrary_descriptions_are_decoded_or_refused(tree, buffers):
     assert same(decode(encode(value)), value) or "Foreign" in repr(value) or "nan" in repr(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.binary(max_size=60), max_size=3))
 def test_arbitrary_bytes_are_refused(buffers):
     with pytest.raises(WireError):
