@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from copy import deepcopy
 from pathlib import Path
 
 import nbformat
@@ -39,9 +40,9 @@ BIN = Path(sys.executable).parent
 STOCK = "c = get_config()\nc.CourseDirectory.root = {root!r}\nc.Execute.timeout = 300\n"
 
 
-def honest(chapter: Chapter, number: int) -> nbformat.NotebookNode:
+def honest(full: nbformat.NotebookNode, chapter: Chapter, number: int) -> nbformat.NotebookNode:
     """The full answer with one registered mistake, another one for each number; every fourth has none."""
-    notebook = submission(chapter, "full-answer")
+    notebook = deepcopy(full)
     exercise = chapter.exercises[number % len(chapter.exercises)]
     mistake = exercise.misconceptions[number % len(exercise.misconceptions)]
     for cell in notebook.cells:
@@ -53,10 +54,11 @@ def honest(chapter: Chapter, number: int) -> nbformat.NotebookNode:
 
 def hand_in(root: Path, chapter: Chapter, numbers: range) -> None:
     """Lay submissions into a class directory."""
+    full = submission(chapter, "full-answer")
     for number in numbers:
         path = root / "submitted" / f"s{number:03d}" / NAME / f"{NAME}.ipynb"
         path.parent.mkdir(parents=True)
-        nbformat.write(honest(chapter, number), path)
+        nbformat.write(honest(full, chapter, number), path)
         (path.parent / TOOLBOX.name).write_bytes(TOOLBOX.read_bytes())
 
 
@@ -67,7 +69,8 @@ def stock(root: Path) -> float:
     source.mkdir(parents=True)
     nbformat.write(source_notebook(NAME), source / f"{NAME}.ipynb")
     (source / TOOLBOX.name).write_bytes(TOOLBOX.read_bytes())
-    quiet = {"cwd": root, "check": True, "capture_output": True}
+    path = f"{BIN}:{os.environ['PATH']}"  # nbgrader calls `alembic` by name
+    quiet = {"cwd": root, "check": True, "capture_output": True, "env": os.environ | {"PATH": path}}
     subprocess.run([BIN / "nbgrader", "generate_assignment", NAME, "--create"], **quiet)
     started = time.perf_counter()
     subprocess.run([BIN / "nbgrader", "autograde", NAME, "--create"], **quiet)
