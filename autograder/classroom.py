@@ -143,24 +143,20 @@ class Classroom:
             except UngradableError as error:
                 yield Graded(student, problem=str(error))
                 continue
-            done = self.result(chapter, student)
-            if (
-                done
-                and done["key"] == grading_key(path, chapters()[chapter])
-                and self.feedback(chapter, student).exists()
-            ):
+            key, done = grading_key(path, chapters()[chapter]), self.result(chapter, student)
+            if done and done["key"] == key and self.feedback(chapter, student).exists():
                 yield Graded(student, done["result"])
             else:
-                to_run.append((student, path))
+                to_run.append((student, path, key))
         if to_run:
             yield from self._grade(chapter, to_run, workers or len(os.sched_getaffinity(0)))
         self._write_grades()
 
-    def _grade(self, chapter: str, to_run: list[tuple[str, Path]], workers: int) -> Iterator[Graded]:
+    def _grade(self, chapter: str, to_run: list[tuple[str, Path, str]], workers: int) -> Iterator[Graded]:
         """Each submission has a thread that waits for its turns: in a worker, at the grade book, in a worker."""
         with Workers(workers) as pool, ThreadPoolExecutor(workers + 2) as threads:
             try:
-                jobs = [threads.submit(self._grade_one, chapter, student, path, pool) for student, path in to_run]
+                jobs = [threads.submit(self._grade_one, pool, chapter, *one) for one in to_run]
                 for job in as_completed(jobs):
                     yield job.result()
             except BaseException:
@@ -168,9 +164,8 @@ class Classroom:
                 pool.stop()
                 raise
 
-    def _grade_one(self, chapter: str, student: str, path: Path, pool: Workers) -> Graded:
+    def _grade_one(self, pool: Workers, chapter: str, student: str, path: Path, key: str) -> Graded:
         try:
-            key = grading_key(path, chapters()[chapter])
             if not self.journal.get(key):
                 kept = pool.call(run_submission, path.read_bytes(), path, chapter, self.sandboxed)
                 self.journal.put(key, Record.from_json(kept))
